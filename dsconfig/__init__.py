@@ -57,7 +57,7 @@ The others, such as the parameter classes and the TypedDicts, are in `dsconfig.t
 
 
 def sections() -> tuple[str, ...]:
-    """Section classes in the top namespace."""
+    """Return the section classes in the top-level namespace."""
     from importlib import import_module
 
     keys = import_module("dsconfig.model.key_table")
@@ -68,7 +68,7 @@ def sections() -> tuple[str, ...]:
 
 
 class _Package(type(sys)):  # type: ignore[misc]  # the type of modules, without importing `types`
-    """Module type under which importing `dsconfig.check.report` does not replace the function `dsconfig.check`."""
+    """Module type that keeps `dsconfig.check` a function even if `dsconfig.check.report` is imported."""
 
     def __setattr__(self, name: str, value: object) -> None:
         if not (name in EXPORTS and isinstance(value, type(sys))):
@@ -97,7 +97,7 @@ def __getattr__(name: str) -> object:
 
 
 def _types_hint(name: str) -> str:
-    """Hint for a name that `dsconfig.types` has; empty for any other."""
+    """Return a hint if `dsconfig.types` has a name, else an empty string."""
     from importlib import import_module
 
     in_types = not name.startswith("_") and name in import_module("dsconfig.model").__all__

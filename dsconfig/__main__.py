@@ -1,4 +1,4 @@
-"""`python -m dsconfig`: the same as the `dsconfig` command."""
+"""Run the `dsconfig` command with `python -m dsconfig`."""
 
 import os
 import sys

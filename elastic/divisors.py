@@ -1,4 +1,4 @@
-"""Divisors of integers, the number theory behind the solver.
+"""Divisors of integers, which determine the world sizes of a batch.
 
 A batch `b` runs on `w` ranks with micro batch `m` if and only if `m * w` divides `b`.  So the world sizes of a batch
 are the divisors of its quotients `b // m`, which are enumerated from prime factors.
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 
 def prime_powers(number: int, limit: float) -> list[tuple[int, int]]:
-    """Return the primes up to `limit` that divide `number` (>= 1), each with its exponent, smallest first.
+    """Return the primes up to `limit` that divide `number` (>= 1), in ascending order, with their exponents.
 
     Costs at most `min(sqrt(number), limit)` trial divisions: larger primes cannot divide a divisor up to `limit`.
     """
@@ -50,7 +50,7 @@ def divisors_up_to(number: int, limit: float) -> list[int]:
 
 
 def drop_divisors(numbers: Iterable[int]) -> list[int]:
-    """Return the positive `numbers` that divide no other one; their divisors include those of the dropped numbers."""
+    """Return the positive `numbers` that do not divide any other; their divisors cover those of the rest."""
     distinct = set(numbers)
     result: list[int] = []
     for number in sorted(distinct, reverse=True):
@@ -65,7 +65,7 @@ def drop_divisors(numbers: Iterable[int]) -> list[int]:
 
 
 def _divides_any(number: int, descending: Iterable[int]) -> bool:
-    """Whether `number` divides a larger number in `descending`, which is sorted in descending order."""
+    """Return whether `number` divides a larger number in `descending`, which is sorted in descending order."""
     for larger in descending:
         if not larger % number:
             return True
@@ -75,7 +75,7 @@ def _divides_any(number: int, descending: Iterable[int]) -> bool:
 
 
 def drop_multiples(numbers: Iterable[int]) -> list[int]:
-    """Return the positive `numbers` that are not multiples of another one, smallest first."""
+    """Return the positive `numbers` that are not multiples of any other, in ascending order."""
     ascending = sorted(set(numbers))
     distinct, multiples = set(ascending), set[int]()
     result: list[int] = []
@@ -93,12 +93,12 @@ def drop_multiples(numbers: Iterable[int]) -> list[int]:
 
 
 def world_sizes(batch: int, micro_batches: Sequence[int], low: float, high: float) -> list[int]:
-    """Return the world sizes within `low..high` at which `batch` (>= 1) splits into whole micro batches, ascending."""
+    """Return, in ascending order, the world sizes in `low..high` at which `batch` splits into whole micro batches."""
     return world_sizes_of_units(batch, drop_multiples(micro_batches), low, high)
 
 
 def world_sizes_of_units(batch: int, units: Iterable[int], low: float, high: float) -> list[int]:
-    """Return the world sizes of `batch` for micro batches (`units`) of which none is a multiple of another."""
+    """Return the world sizes of `batch` for micro batches (`units`), none of which is a multiple of another."""
     quotients = drop_divisors([batch // unit for unit in units if not batch % unit])
     if not quotients:
         return []

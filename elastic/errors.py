@@ -1,14 +1,14 @@
-"""Errors of elastic batch sizing, with DeepSpeed's names (`elasticity/config.py`)."""
+"""Errors of elastic batch sizing, named as in DeepSpeed (`elasticity/config.py`)."""
 
 from __future__ import annotations
 
 
 class ElasticityError(Exception):
-    """Base class of the errors of elastic batch sizing."""
+    """Base class of all errors of elastic batch sizing."""
 
 
 class ElasticityConfigError(ElasticityError):
-    """The `elasticity` block is invalid, whatever the world size."""
+    """The `elasticity` block is invalid at any world size."""
 
 
 class ElasticityIncompatibleWorldSize(ElasticityError):  # noqa: N818 - DeepSpeed's name, which users catch

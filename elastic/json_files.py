@@ -1,4 +1,4 @@
-"""Atomic writes of JSON files, and the type alias for JSON values."""
+"""Write JSON files atomically; also defines the type alias for JSON values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _STALE_AFTER = 3600
 
 
 def atomic_write(path: Path, value: Mapping[str, object]) -> None:
-    """Write `value` to `path` as JSON, atomically and durably, and create the parent folder if it is missing.
+    """Write `value` to `path` as JSON, atomically and durably; create the parent folder if it is missing.
 
     Writers on several hosts may share the folder: each writer uses its own partial file, and removes stale partial
     files of killed writers.
@@ -40,7 +40,7 @@ def atomic_write(path: Path, value: Mapping[str, object]) -> None:
 
 
 def _sync_directory(folder: Path) -> None:
-    """Flush the entries of a directory to disk, if the system supports it."""
+    """Flush a directory's entries to disk if the system supports it."""
     if hasattr(os, "O_DIRECTORY"):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:

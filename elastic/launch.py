@@ -1,4 +1,4 @@
-"""Start torch's elastic agent with the plan's rendezvous on one node.  Imports torch.
+"""Run torch's elastic agent with the plan's rendezvous on one node. Imports torch.
 
 from elastic.agent.job_settings import ElasticJob
 from elastic.launch import AgentLaunch, launch
@@ -42,7 +42,7 @@ _UNLIMITED = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class AgentLaunch:
-    """Parameters for launching one node of a job."""
+    """The parameters with which one node of a job is launched."""
 
     job: ElasticJob
     endpoint: str
@@ -69,7 +69,7 @@ class AgentLaunch:
 
 
 def launch(node: AgentLaunch, command: Sequence[str], *, bare: bool = False) -> None:
-    """Run `command` (a script and its arguments) on this node until the job ends; return on success.
+    """Run `command` (a script and its arguments) on this node until the job ends; return if it succeeds.
 
     `bare` runs the command itself instead of `python -m elastic.worker`.  Raises an `AgentError`,
     `SignalException` after a drain, and `SystemExit(0)` if the job succeeded without this node.
@@ -88,7 +88,7 @@ def launch(node: AgentLaunch, command: Sequence[str], *, bare: bool = False) -> 
 
 
 def worker_arguments(command: Sequence[str]) -> list[str]:
-    """Return the Python arguments that run `command` as a worker."""
+    """Return the Python arguments with which `command` runs as a worker."""
     return ["-u", "-m", "elastic.worker", *command]
 
 
@@ -115,7 +115,7 @@ def _launch_config(node: AgentLaunch, handlers: list[PlanRendezvous]) -> LaunchC
 
 
 def _create_plan_handler(params: RendezvousParameters) -> RendezvousHandler:
-    """Create the handler for `launch`; torch's registry keeps one function per backend for the whole process."""
+    """Create the handler for `launch`; torch's registry has one function per backend and process."""
     node: AgentLaunch = params.get("launch")
     handler = PlanRendezvous(
         node.job,
@@ -131,7 +131,7 @@ def _create_plan_handler(params: RendezvousParameters) -> RendezvousHandler:
 
 
 def create_handler(job: ElasticJob, params: RendezvousParameters) -> RendezvousHandler:
-    """Create the handler for stock torchrun; settings come from `--rdzv-conf`, and errors end the process."""
+    """Create the handler for stock torchrun, with settings from `--rdzv-conf`; errors end the process."""
     try:
         token = read_token(params.get("token"))
         endpoint = parse_endpoint(params.endpoint, params.get_as_bool("is_host"), token)
@@ -153,7 +153,7 @@ def create_handler(job: ElasticJob, params: RendezvousParameters) -> RendezvousH
 
 @contextlib.contextmanager
 def _end_cleanly_on_signals() -> Iterator[None]:
-    """Let signals end the agent cleanly until workers run, when torch installs its own handlers."""
+    """Let signals end the agent cleanly until the workers run and torch installs its own handlers."""
 
     def raise_signal(number: int, _frame: FrameType | None) -> None:
         raise SignalException(f"signal {number}", signal.Signals(number))

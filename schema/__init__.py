@@ -1,1 +1,1 @@
-"""Published JSON Schemas, and the development tool that writes every generated file."""
+"""The published JSON Schemas, and the development tool that writes all generated files."""

@@ -10,7 +10,7 @@ FILE = Path(__file__).resolve().parents[1] / "dsconfig" / "core" / "releases.py"
 
 
 def add_release_to_source(text: str, release: str) -> str:
-    """The text of `dsconfig/core/releases.py` with the release added to its series, or to a new one."""
+    """Return the source of `dsconfig/core/releases.py` with a release added."""
     series, _, patch = release.rpartition(".")
     match = re.search(rf'^    \("{re.escape(series)}", "(.+)"\),$', text, re.MULTILINE)
     if match is None:
@@ -22,7 +22,7 @@ def add_release_to_source(text: str, release: str) -> str:
 
 
 def main() -> int:
-    """Add the release given on the command line, unless it is listed."""
+    """Add the release given on the command line unless it is already listed."""
     (release,) = sys.argv[1:]
     FILE.write_text(add_release_to_source(FILE.read_text(encoding="utf-8"), release), encoding="utf-8")
     return 0

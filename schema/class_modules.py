@@ -1,4 +1,4 @@
-"""Source of `_generated/config.py`, `classes.py` and `root_sections.pyi`: section classes and their modules."""
+"""Generate `config.py`, `classes.py` and `root_sections.pyi`, which map section classes to their modules."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ The section classes that `dsconfig` exports.
 
 
 def config_module() -> str:
-    """The source of `config.py`. Python lists the fields of the last base first."""
+    """Return the source of `config.py`, in which the fields of the last base class come first."""
     for module in pkgutil.iter_modules(dsconfig.model.__path__):
         if module.name not in _NO_SECTIONS:
             import_module(f"{_MODEL}.{module.name}")
@@ -115,7 +115,7 @@ def _position_of_class(cls: type[Section]) -> tuple[int, str]:
 
 
 def render(config: type[Section]) -> str:
-    """The source of `classes.py`."""
+    """Return the source of `classes.py`."""
     names: dict[str, list[str]] = {}
     for cls in iterate_model_fields.iter_sections(config):
         names.setdefault(_module_of_class(cls), []).append(cls.__name__)
@@ -129,7 +129,7 @@ def render(config: type[Section]) -> str:
 
 
 def root_sections_stub() -> str:
-    """The source of `root_sections.pyi`."""
+    """Return the source of `root_sections.pyi`."""
     import dsconfig
 
     names: tuple[str, ...] = vars(dsconfig)["sections"]()  # the stub of `dsconfig` does not declare it
@@ -137,7 +137,7 @@ def root_sections_stub() -> str:
 
 
 def import_names(module: str, names: Iterable[str], indent: str = "") -> str:
-    """A statement that imports and re-exports names, wrapped."""
+    """Return a wrapped statement that imports and re-exports names."""
     aliases = ", ".join(f"{name} as {name}" for name in names)
     # Two names stay together: the only spaces at which a line may break are those behind a comma.
     joined = aliases.replace(" as ", "\xa0as\xa0")
@@ -147,5 +147,5 @@ def import_names(module: str, names: Iterable[str], indent: str = "") -> str:
 
 
 def _module_of_class(cls: type[Section]) -> str:
-    """The module of a class, relative to `dsconfig.model`."""
+    """Return the module of each class, relative to `dsconfig.model`."""
     return cls.__module__.removeprefix(f"{_MODEL}.")

@@ -1,4 +1,4 @@
-"""Source of `_generated/descriptions.py`: docstrings of keys, meanings of values, and where DeepSpeed reads a key."""
+"""Generate `descriptions.py`: docstrings of keys, meanings of values, and where DeepSpeed reads each key."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any
 
 
 def render(config: type[Section]) -> str:
-    """The source of the module, for the root of the model."""
+    """Return the source of `descriptions.py` for the root of the model."""
     sections = list(iterate_model_fields.iter_sections(config))
     tables = (
         _key_docstrings(sections),
@@ -29,7 +29,7 @@ def render(config: type[Section]) -> str:
 
 
 def _key_docstrings(sections: list[type[Section]]) -> Iterator[str]:
-    """Docstrings of keys, by the class that declares them."""
+    """Yield the docstrings of keys by the class that declares them."""
     owners = {
         field.owner: None
         for section in sections
@@ -48,7 +48,7 @@ def _key_docstrings(sections: list[type[Section]]) -> Iterator[str]:
 
 
 def _declaring_classes(sections: list[type[Section]]) -> Iterator[str]:
-    """The classes that declare the keys of a section, where it does not declare all of them itself."""
+    """Yield the classes that declare a section's keys, for sections that inherit some of them."""
     yield "OWNERS: dict[str, tuple[str, ...]] = {"
     for section in sections:
         names = tuple(
@@ -61,7 +61,7 @@ def _declaring_classes(sections: list[type[Section]]) -> Iterator[str]:
 
 
 def _value_meanings(sections: list[type[Section]]) -> Iterator[str]:
-    """The values of keys and their meanings, by section and key."""
+    """Yield the values of keys with their meanings, by section and key."""
     yield "MEANINGS: dict[str, dict[str, tuple[tuple[Any, str], ...]]] = {"
     for section in sections:
         meanings = {
@@ -78,12 +78,12 @@ def _value_meanings(sections: list[type[Section]]) -> Iterator[str]:
 
 
 def _docstring_of_params(kind: OptimizerTypeInfo | SchedulerTypeInfo) -> str:
-    """The docstring of an optimizer's or scheduler's params, on one line."""
+    """Return the docstring of a params class on one line."""
     return " ".join((inspect.getdoc(kind.params) or "").split()) if kind.params else kind.notes
 
 
 def _source_locations(sections: list[type[Section]]) -> Iterator[str]:
-    """Where DeepSpeed reads a section, and the keys that it reads elsewhere."""
+    """Yield where DeepSpeed reads each section, and the keys that it reads elsewhere."""
     yield "SOURCES: dict[str, tuple[str, dict[str, str]]] = {"
     for section in sections:
         of_keys = {

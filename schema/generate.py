@@ -1,4 +1,4 @@
-"""Write every generated file from the model and the rules.
+"""Write all generated files from the model and the rules.
 
 `python -m schema.generate` writes the files, `--check` only names the stale ones. A second run changes nothing:
 each generated module is executed in memory before anything that imports it, so stale files have no influence.
@@ -17,7 +17,7 @@ MODEL, RULES = "dsconfig/model/_generated", "dsconfig/rules/_generated"
 
 
 def generate() -> dict[str, str]:
-    """The text of every generated file, by its path in the repository."""
+    """Return the text of every generated file by its path in the repository."""
     files = {f"{MODEL}/config.py": class_modules.config_module()}
     config = _execute("dsconfig.model._generated.config", files[f"{MODEL}/config.py"]).Config
     files[f"{MODEL}/__init__.py"] = key_table.render(config)
@@ -39,7 +39,7 @@ def generate() -> dict[str, str]:
 
 
 def _execute(name: str, text: str, folder: Path | None = None) -> ModuleType:
-    """Execute a generated module, so that later imports see this text instead of the file.
+    """Execute a generated module, so that later imports see its new text instead of the file.
 
     Args:
         name: dotted name of the module.
@@ -55,7 +55,7 @@ def _execute(name: str, text: str, folder: Path | None = None) -> ModuleType:
 
 
 def _rule_index() -> str:
-    """The index of the rules. `dsconfig.rules` imports it, so an empty one stands in while it is generated."""
+    """Return the source of the rule index, generated while an empty index stands in for it."""
     from dsconfig.evaluation.rule import register_index
 
     name = "dsconfig.rules._generated"
@@ -70,7 +70,7 @@ def _rule_index() -> str:
 
 
 def main() -> int:
-    """Write the files, or with `--check` name the stale ones and return 1."""
+    """Write the files, or with `--check`, list the stale ones and return 1."""
     texts = generate()
     stale = [path for path in {**texts, **_schema_files()} if _read(ROOT / path) != texts.get(path)]
     if "--check" in sys.argv[1:]:
@@ -83,7 +83,7 @@ def main() -> int:
 
 
 def _schema_files() -> dict[str, None]:
-    """The schema files on disk, including those of releases that no longer get one."""
+    """Return the schema files on disk, including obsolete ones."""
     return {f"schema/{path.name}": None for path in sorted((ROOT / "schema").glob("*.json"))}
 
 

@@ -1,4 +1,4 @@
-"""Source of `_generated/__init__.py`: the key table, plain literals that `dsconfig.model.key_table` reads."""
+"""Generate the key table, plain literals that `dsconfig.model.key_table` reads."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FLAGS = tuple(name for name, kind in Key.__annotations__.items() if kind == "bo
 
 
 def render(config: type[Section]) -> str:
-    """The source of the module, for the root of the model."""
+    """Return the source of the key table for the root of the model."""
     sections = list(iterate_model_fields.iter_sections(config))
     tables = (
         _section_lines(sections),
@@ -56,7 +56,7 @@ def _section_lines(sections: list[type[Section]]) -> Lines:
 def _release_borders(
     reads: tuple[tuple[Json, ...], ...], entries: Iterable[tuple[Json, ...]]
 ) -> tuple[int, ...]:
-    """Every first release that reads the section or one of its keys in another way than the release before it."""
+    """Return each release that reads a section or one of its keys differently from the release before."""
     borders = {0, PYDANTIC_2}
     for since, until, *_ in reads:
         borders |= {since, until + 1}
@@ -79,7 +79,7 @@ def _variant_lines(sections: list[type[Section]]) -> Lines:
 
 
 def _type_lines() -> Lines:
-    """Optimizer and scheduler types, by the word that DeepSpeed compares, with the class of their params."""
+    """Return the optimizer and scheduler types by the name that DeepSpeed compares, with their params classes."""
     yield "TYPES: dict[str, dict[str, tuple[Any, ...]]] = {"
     yield "    'Optimizer': {"
     for kind in OPTIMIZERS:
@@ -92,7 +92,7 @@ def _type_lines() -> Lines:
 
 
 def _miswritten_path_lines(config: type[Section]) -> Lines:
-    """Paths that people write although no release reads them, each with the right path, or an empty string."""
+    """Return paths that users write although no release reads them, each with the correct path, if any."""
     right_paths: dict[str, str] = {}
     for path, field in iterate_model_fields.iter_field_paths(config):
         for wrong_path in field.key.miswritten:
@@ -103,7 +103,7 @@ def _miswritten_path_lines(config: type[Section]) -> Lines:
 
 
 def _not_keys(config: type[Section]) -> dict[str, str]:
-    """Names in documentation that never had a meaning, below the first path to their section."""
+    """Return documented names that never had a meaning, by the first path to their section."""
     first_paths: dict[type[Section], tuple[str, ...]] = {config: ()}
     for path, field in iterate_model_fields.iter_field_paths(config):
         for section in filter(is_section, iterate_model_fields.union_arms(field.annotation)):
@@ -132,7 +132,7 @@ def _last_release(until: str | None) -> int:
 
 
 def _key_entry(field: iterate_model_fields.ModelField) -> tuple[object, ...]:
-    """Type, default and releases of a key, and its other properties by name."""
+    """Return a key's type, default and releases, and its other properties by name."""
     key = field.key
     spans = key.spans or ((key.since, key.until),)
     properties = {"required": field.required, **_dated_properties(key), **_undated_properties(key)}
@@ -146,7 +146,7 @@ def _key_entry(field: iterate_model_fields.ModelField) -> tuple[object, ...]:
 
 
 def _dated_properties(key: Key) -> dict[str, object]:
-    """Properties that differ between releases, with the numbers of the releases."""
+    """Return a key's properties that differ between releases, with release numbers."""
     return {
         "was": tuple(
             (release_number(was.until), iterate_model_fields.spec_of_annotation(was.type)) for was in key.was
@@ -161,7 +161,7 @@ def _dated_properties(key: Key) -> dict[str, object]:
 
 
 def _undated_properties(key: Key) -> dict[str, object]:
-    """Properties that are the same in every release."""
+    """Return a key's properties that are the same in every release."""
     return {
         "replaced_by": key.replaced_by,
         "rewrite": _value_rewrite(key),

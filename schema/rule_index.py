@@ -1,4 +1,4 @@
-"""Source of `dsconfig/rules/_generated/__init__.py`: the facts about each rule that are needed before its import.
+"""Generate the rule index: the facts about each rule that are needed before its module is imported.
 
 The index lists the paths that a rule reads first. They are recorded by running the rule on an empty config in every
 release. A config that sets none of these paths gives the same answers as the empty one, so the rule reports
@@ -56,11 +56,11 @@ _CONDITIONS = {
 
 
 class _UnrecordableQuestion(Exception):  # noqa: N818  control flow, no error
-    """The rule asks a question that cannot be recorded."""
+    """The rule asks for something whose answer cannot be recorded."""
 
 
 def render() -> str:
-    """The source of the index, rules in the order of their modules."""
+    """Return the source of the index, with the rules in module order."""
     package = dsconfig.rules.__path__[0]
     for module in _rule_modules(package, "dsconfig.rules"):
         import_module(module)
@@ -87,7 +87,7 @@ def _index_entry(rule: RuleDeclaration, questions: _Questions) -> tuple[object, 
 
 
 def _merge_triggers(questions: _Questions) -> tuple[str, ...] | None:
-    """The questions for all consumers; None for a rule that always has to run."""
+    """Merge the triggers of all consumers; return None for a rule that must always run."""
     triggers: set[str] = set()
     for consumer, paths in questions.items():
         if paths is None and consumer == LOADERS[0]:
@@ -97,7 +97,7 @@ def _merge_triggers(questions: _Questions) -> tuple[str, ...] | None:
 
 
 def _questions_by_rule() -> dict[str, _Questions]:
-    """The questions of each rule for each consumer, by its code; None where it always has to run."""
+    """Return what each rule asks for each consumer, by code; None if it must always run."""
     by_code: dict[str, _Questions] = {
         code: dict.fromkeys(LOADERS)
         if rule.reads in ("launch file", "job")
@@ -130,7 +130,7 @@ def _merge_questions(questions: set[str], recorded: set[str] | None, world_size:
 
 
 def _record_questions(rule: RuleDeclaration, context: _RecordingContext) -> set[str] | None:
-    """The questions of a rule; None if it reports a diagnostic, or asks a question that cannot be recorded."""
+    """Return what a rule asks, or None if it reports a diagnostic or cannot be recorded."""
     try:
         diagnostics = list(rule.check(context))  # type: ignore[arg-type]
     except SkipRule:
@@ -141,7 +141,7 @@ def _record_questions(rule: RuleDeclaration, context: _RecordingContext) -> set[
 
 
 class _RecordingContext:
-    """A context that records the questions of a rule."""
+    """A rule context that records what a rule asks."""
 
     def __init__(self, context: Context, world_size: object) -> None:
         self._context, self.world_size = context, world_size
@@ -151,14 +151,14 @@ class _RecordingContext:
         self.document = _RecordingLists(self.questions, ("problems",))
 
     def cached(self, compute: Callable[[Any], object]) -> object:
-        """The result of `compute`, not cached: each rule has to ask its own questions."""
+        """Return the result of `compute` without caching, so that each rule asks for itself."""
         return compute(self)
 
     def overwrite(self, _: str) -> None:
-        """None: no program overwrites the key. If one does, a rule can only report less."""
+        """Return None, as if no program overwrote the key; an overwrite only silences rules."""
 
     def __getattr__(self, name: str) -> object:
-        """Record a question of `_PATHS` or `_CONDITIONS`, answer one of `_FREE`, and reject any other."""
+        """Record an access listed in `_PATHS` or `_CONDITIONS`, answer one in `_FREE`, and reject others."""
         if name in _PATHS:
             return lambda path: self._ask(name, path)
         if name in _FREE:
@@ -202,7 +202,7 @@ class _RecordingConfig(dict[str, Any]):
 
 
 class _RecordingLists:
-    """Empty lists of problems or events, which record that they were read."""
+    """Empty lists of problems or events that record whether they are read."""
 
     def __init__(self, questions: set[str], lists: Collection[str]) -> None:
         self._questions, self._lists = questions, lists
@@ -215,7 +215,7 @@ class _RecordingLists:
 
 
 class _WorldSize:
-    """A world size of which every use is a question that cannot be recorded."""
+    """A world size of which any use makes a rule unrecordable."""
 
     def _reject(self, *_: object) -> Any:
         raise _UnrecordableQuestion

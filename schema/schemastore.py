@@ -1,4 +1,4 @@
-"""Files for a pull request to SchemaStore: `python -m schema.schemastore CHECKOUT` writes them into a checkout.
+"""Write the files for a pull request to SchemaStore: `python -m schema.schemastore CHECKOUT`.
 
 It writes the schemas, valid and invalid test files for each, and the entries of SchemaStore's catalog and
 `schema-validation.jsonc`. `make schemastore CHECKOUT=…` runs SchemaStore's checks. The test files are configs of
@@ -43,14 +43,14 @@ LAUNCH_FILES: dict[bool, dict[str, JsonObject]] = {
 
 
 class SampleConfig(NamedTuple):
-    """A config of a test case."""
+    """A config from the test cases, to be used as a sample."""
 
     name: str
     config: Json
 
 
 def sample_configs() -> Iterator[SampleConfig]:
-    """The distinct configs of all cases, smallest first."""
+    """Yield the distinct configs of all test cases, smallest first."""
     label_by_text = {
         json.dumps(case.entry["config"]): case.label
         for case in cases()
@@ -61,7 +61,7 @@ def sample_configs() -> Iterator[SampleConfig]:
 
 
 def choose_samples(schema: JsonObject, release: str) -> dict[bool, dict[str, Json]]:
-    """Configs that both schema and DeepSpeed accept, and configs that both reject; at most one per rule."""
+    """Return configs that both schema and DeepSpeed accept, and configs that both reject."""
     validator = jsonschema.Draft7Validator(schema)
     samples_by_validity: dict[bool, dict[str, Json]] = {True: {}, False: {}}
     for sample in sample_configs():
@@ -93,13 +93,13 @@ def write_schemas(checkout: Path) -> Iterator[str]:
 
 
 def write_json(path: Path, value: Json) -> None:
-    """Write JSON; `npm run prettier:fix` of SchemaStore does the final formatting."""
+    """Write JSON; SchemaStore's `npm run prettier:fix` takes care of formatting."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def update_catalog(checkout: Path) -> None:
-    """Add our entries to SchemaStore's catalog, in its order."""
+    """Add our entries to SchemaStore's catalog, preserving its order."""
     path = checkout / "src" / "api" / "json" / "catalog.json"
     catalog = json.loads(path.read_text("utf-8"))
     entries = json.loads((schema_files.schema_folder() / "catalog.json").read_text("utf-8"))["schemas"]
@@ -115,7 +115,7 @@ def update_catalog(checkout: Path) -> None:
 
 
 def update_validator_options(checkout: Path, names: list[str]) -> None:
-    """Add the options of SchemaStore's validator for our schemas, by text, because the file has comments.
+    """Add options for our schemas to SchemaStore's validator, as text because the file has comments.
 
     Like most of SchemaStore's schemas, ours do not pass Ajv's strict mode, which requires a type next to each keyword.
     """
@@ -131,7 +131,7 @@ def update_validator_options(checkout: Path, names: list[str]) -> None:
 
 
 def main() -> int:
-    """Write all files into a checkout of SchemaStore."""
+    """Write all files into a SchemaStore checkout."""
     checkout = Path(sys.argv[1])
     names = list(write_schemas(checkout))
     update_catalog(checkout)

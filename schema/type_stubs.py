@@ -1,4 +1,4 @@
-"""Source of `_generated/classes.pyi` and `_generated/dicts.py`: types for editors and type checkers.
+"""Generate `classes.pyi` and `dicts.py`, the types for editors and type checkers.
 
 The stub differs from the classes in one point: a section is built from the values that people write, so
 `zero_optimization={"stage": 3}` and `reduce_bucket_size=2e8` are valid arguments where the attribute is a
@@ -84,14 +84,14 @@ EditorKeysDict = TypedDict("EditorKeysDict", {{"$schema": str, "$dsconfig": "dic
 
 
 def class_stub(config: type[Section]) -> str:
-    """The source of `classes.pyi`: classes with their attributes, base classes first."""
+    """Return the source of `classes.pyi`, which declares the classes after their base classes."""
     sections = list(iterate_model_fields.iter_sections(config))
     ordered = sorted(sections, key=lambda section: len(_public_bases(section, sections)))
     return _STUB.format(classes="\n".join(_class_source(section, sections) for section in ordered))
 
 
 def typed_dicts(config: type[Section]) -> str:
-    """The source of `dicts.py`."""
+    """Return the source of `dicts.py`."""
     sections = list(iterate_model_fields.iter_sections(config))
     names = " ".join(f'"{name}Dict",' for name in sorted(section.__name__ for section in sections))
     return _DICTS.format(
@@ -130,7 +130,7 @@ def _typed_dict_source(section: type[Section], config: type[Section]) -> str:
 
 
 def _one_line_docstring(text: str) -> str:
-    """A docstring on one line; language servers show the escaped line breaks as breaks."""
+    """Return a docstring on one line, with escaped line breaks, which language servers render."""
     escaped = text.replace("\\", "\\\\").replace("\n", "\\n")
     if escaped.endswith('"'):
         escaped = f'{escaped[:-1]}\\"'
@@ -138,7 +138,7 @@ def _one_line_docstring(text: str) -> str:
 
 
 def _attribute_type(annotation: object) -> str:
-    """The type of an attribute."""
+    """Return the type of an attribute as source code."""
     origin = get_origin(annotation)
     if origin is Annotated:
         return _attribute_type(get_args(annotation)[0])
@@ -152,7 +152,7 @@ def _attribute_type(annotation: object) -> str:
 
 
 def _accepted_type(field: iterate_model_fields.ModelField) -> str:
-    """The type of a value from which the key can be built."""
+    """Return, as source code, the type of the values from which a key can be built."""
     text = _union_of_arms(_accepted_arms(field.annotation))
     arms = text.split(" | ")
     if "int" in arms and isinstance(field.default, int) and field.default >= _LARGE:
@@ -165,7 +165,7 @@ def _accepted_type(field: iterate_model_fields.ModelField) -> str:
 
 
 def _accepted_arms(annotation: object) -> Iterator[str]:
-    """The types that are accepted for an attribute of this type."""
+    """Yield the types that are accepted for an attribute of this type."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         yield from _accepted_arms(arguments[0])
@@ -191,7 +191,7 @@ def _accepted_arms(annotation: object) -> Iterator[str]:
 
 
 def _union_of_arms(arms: Iterable[str]) -> str:
-    """The union of types, with one `Literal` for all literals and `None` last."""
+    """Return a union of types with one `Literal` for all literals and `None` last."""
     distinct = list(dict.fromkeys(arms))
     literals = [arm for arm in distinct if arm.startswith("Literal[")]
     if len(literals) > 1:

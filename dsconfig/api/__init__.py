@@ -1,1 +1,1 @@
-"""Python API for typed configs: build, read, compose and check them, and convert them for their consumers."""
+"""Python API for typed configs: build, read, compose and check them, and convert them for consumers."""

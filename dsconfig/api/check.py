@@ -1,4 +1,4 @@
-"""`dsconfig.check`: check a config for what DeepSpeed rejects, ignores or changes."""
+"""`dsconfig.check`: find what DeepSpeed rejects, ignores or changes in a config."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def check(
     gpus_per_node: int | None = None,
     job: int | None = None,
 ) -> Report:
-    """Check a config, or every config of a Python source or of a script that starts several jobs.
+    """Check a config, or every config in a Python source or in a script that starts several jobs.
 
     If there are several configs or jobs, `report.jobs` holds a report on each.
 

@@ -1,4 +1,4 @@
-"""`Config`, the typed model with its methods, and `load`, which reads it from any source."""
+"""`Config`, the typed model of a config, and `load`, which reads one from any source."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 
 class CommentsDroppedWarning(UserWarning):
-    """A file with comments was read into a `Config`, which cannot hold comments."""
+    """A file with comments was read into a `Config`, which cannot represent comments."""
 
 
 class Config(Keys):
-    """DeepSpeed config: the content of a `ds_config.json` as typed attributes.
+    """A DeepSpeed config, the content of a `ds_config.json`, as typed attributes.
 
     The constructor is strict: an unknown key or a wrong type raises `BuildError`. `check` and `validated` find
     problems that depend on several keys or on the number of GPUs.
@@ -85,7 +85,7 @@ class Config(Keys):
         target: str | ReleaseTarget | None = None,
         consumer: str | None = None,
     ) -> Self:
-        """Read a config from a dict; values and unknown keys are kept as written.
+        """Read a config from a dict, keeping values and unknown keys as written.
 
         Args:
             data: the config, which is copied.
@@ -105,7 +105,7 @@ class Config(Keys):
         return config
 
     def to_file(self, path: str | os.PathLike[str]) -> None:
-        """Write the keys that are set to a file: YAML if its name ends in `.yaml` or `.yml`, else JSON.
+        """Write the keys that were set to a file, as YAML if its name ends in `.yaml` or `.yml`, else as JSON.
 
         An existing file is replaced atomically.
 
@@ -128,7 +128,7 @@ class Config(Keys):
         /,
         **values: object,
     ) -> Self:
-        """Return a copy with changed values, as in `replace(zero_optimization__stage=2)`.
+        """Return a copy with values changed, as in `replace(zero_optimization__stage=2)`.
 
         Args:
             changes: values by path, for example `{"zero_optimization.stage": 2}`; a path may also be a tuple of keys.
@@ -148,7 +148,7 @@ class Config(Keys):
         return copy
 
     def merge(self, *others: Config | ConfigDict | Mapping[str, Any]) -> Self:
-        """Return a copy merged with other configs, of which later ones win.
+        """Return a copy merged with other configs, of which later ones take precedence.
 
         Sections are merged key by key, and lists are replaced. `config | other` merges one config.
 
@@ -169,7 +169,7 @@ class Config(Keys):
         return type(self)(**other).merge(self) if isinstance(other, Mapping) else NotImplemented
 
     def diff(self, other: Config | Mapping[str, Any]) -> tuple[ConfigDifference, ...]:
-        """Return the differences to another config, each with `path`, `kind`, `before` and `after`."""
+        """Return the differences from another config, each with `path`, `kind`, `before` and `after`."""
         from dsconfig.model.config_operations import config_as_json_object, list_differences
 
         return tuple(list_differences(self.to_dict(), config_as_json_object(other)))
@@ -182,7 +182,7 @@ class Config(Keys):
         world_size: int | None = None,
         consumer: str | None = None,
     ) -> Report:
-        """Check the config; see `dsconfig.check` for the arguments."""
+        """Check the config; takes the arguments of `dsconfig.check`."""
         from dsconfig.api.check import check
 
         return check(self, target=target, world_size=world_size, consumer=consumer)
@@ -193,7 +193,7 @@ class Config(Keys):
         world_size: int | None = None,
         consumer: str | None = None,
     ) -> Self:
-        """Check the config and return it; see `dsconfig.check` for the arguments.
+        """Check the config and return it; takes the arguments of `dsconfig.check`.
 
         Raises:
             ConfigError: DeepSpeed rejects the config, or fails during initialization because of it.
@@ -260,7 +260,7 @@ def load(
     launch: str | os.PathLike[str] | None = None,
     job: int | None = None,
 ) -> Config:
-    """Read a config into the typed model, as the newest release of the target reads it.
+    """Read a config into the typed model, as interpreted by the newest release of the target.
 
     Values and unknown keys are kept as written, so that `.to_dict()` returns them. Other attributes have the defaults
     of that release.

@@ -1,4 +1,4 @@
-"""Construction of the typed model of a config from any source, as one release reads it."""
+"""Construct the typed model of a config from any source, as one release reads it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _FIELD_RULES = ("DSC0", "DSC1")
 
 
 class CheckArguments(NamedTuple):
-    """Arguments of `check` besides the source."""
+    """The arguments of `check` other than the source."""
 
     target: str | ReleaseTarget | None = None
     world_size: int | None = None
@@ -48,7 +48,7 @@ class CheckArguments(NamedTuple):
 
 
 class ConfigError(ValueError):
-    """DeepSpeed rejects the config, or the source contains no config; `report` has every diagnostic."""
+    """DeepSpeed rejects the config, or the source contains none; `report` has every diagnostic."""
 
     def __init__(self, report: Report, errors: Iterable[Diagnostic] = ()) -> None:
         diagnostics = list(errors) or report.rejections() or report.rejections(suppressed=True)
@@ -74,7 +74,7 @@ def read_typed_config(
     *,
     fields_only: bool = False,
 ) -> tuple[S, Report]:
-    """Return the typed model of a source and the report on it, or for a launch file the report on its config.
+    """Return the typed model of a source, and the report on its config.
 
     Args:
         section: class to instantiate.
@@ -115,7 +115,7 @@ def read_typed_config(
 
 
 def _report_on_one_job(report: Report) -> Report:
-    """Return the report on the first job with a config, and warn if the file starts several jobs."""
+    """Return the report on the first job with a config; warn if there are several jobs."""
     if not report.jobs:
         return report
     number, first = next(
@@ -133,7 +133,7 @@ def _report_on_one_job(report: Report) -> Report:
 
 
 def construct_section(section: type[S], data: JsonObject, release: int) -> S:
-    """Build a section from `data` without validation, with the defaults of the release for other keys."""
+    """Build a section from `data` without validation, using the release's defaults for other keys."""
     known_fields, names = _model_fields(section), _aliases_read_by_release(section, release)
     values: JsonObject = {}
     spelled: dict[str, str] = {}
@@ -158,14 +158,14 @@ def construct_section(section: type[S], data: JsonObject, release: int) -> S:
 
 @cache
 def _model_fields(section: type[Section]) -> dict[str, ModelField]:
-    """Return the fields of the model's own class, from which a user may have derived `section`."""
+    """Return the fields of the model class from which a user may have derived `section`."""
     base = next(cls for cls in section.__mro__ if cls.__module__.startswith("dsconfig."))
     return {field.name: field for field in iter_fields_of_section(base)}
 
 
 @cache
 def _aliases_read_by_release(section: type[Section], release: int) -> dict[str, str]:
-    """Return the aliases of a section's keys that the release reads."""
+    """Return the aliases of a section's keys that the release accepts."""
     return {
         alias: info.name
         for info in keys_of_section_or_base(section).values()
@@ -175,7 +175,7 @@ def _aliases_read_by_release(section: type[Section], release: int) -> dict[str, 
 
 
 def _defaults_of_release(section: type[Section], release: int) -> JsonObject:
-    """Return the defaults that differ in the release, including those in sections that exist by default."""
+    """Return the defaults that differ in the release, including those in default sections."""
     return {
         attribute: construct_section(default, {}, release) if is_section(default) else default
         for attribute, default in _differing_defaults(section, release)
@@ -184,7 +184,7 @@ def _defaults_of_release(section: type[Section], release: int) -> JsonObject:
 
 @cache
 def _differing_defaults(section: type[Section], release: int) -> tuple[tuple[str, object], ...]:
-    """Return the attributes with another default in a release, and that default or the class of the default section."""
+    """Return the attributes whose default differs in a release, with that default or section class."""
     result: list[tuple[str, object]] = []
     for info in keys_of_section_or_base(section).values():
         attribute = _model_fields(section)[info.name].attribute
@@ -197,7 +197,7 @@ def _differing_defaults(section: type[Section], release: int) -> tuple[tuple[str
 
 
 def _to_field_type(field: ModelField, value: Json, siblings: JsonObject, release: int) -> Json:
-    """Return a value with its objects turned into sections, according to the type of the field."""
+    """Convert the objects in a value to sections according to the field's type."""
     if field.name == "params" and types_of_section(field.owner.__name__):
         params_type = find_type(field.owner.__name__, siblings.get("type"))
         if params_type is None or params_type.params is None or not isinstance(value, dict):
@@ -207,7 +207,7 @@ def _to_field_type(field: ModelField, value: Json, siblings: JsonObject, release
 
 
 def _objects_to_sections(annotation: object, value: Json, release: int) -> Json:
-    """Return a value with its objects turned into the sections that the annotation names."""
+    """Convert the objects in a value to the sections named by an annotation."""
     for arm in union_arms(annotation):
         if isinstance(value, dict) and is_section(arm):
             return construct_section(arm, value, release)

@@ -1,4 +1,4 @@
-"""`dsconfig.migrate`: migrate a config from any source."""
+"""`dsconfig.migrate`: migrate a config from any source to a later release."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def migrate(
     job: int | None = None,
     keep: bool = False,
 ) -> Migration:
-    """Migrate a config to a later release; the result has the new `.text` and the `.decisions` left to you.
+    """Migrate a config to a later release; the result has `.text` and the open `.decisions`.
 
     Given a launch file with an embedded config, `.text` is the launch file with the migrated config.
 

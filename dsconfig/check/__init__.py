@@ -1,1 +1,1 @@
-"""Check of a source: read it, evaluate it for each release, merge and suppress diagnostics, build the report."""
+"""Check a source: read it, evaluate it for each release, merge and suppress diagnostics, and build the report."""

@@ -1,4 +1,4 @@
-"""`compat`: the releases that accept a config, the first error in each of the others, and a table of the results."""
+"""`compat`: the releases that accept a config, and the first error in each release that does not."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ALL_RELEASES = ReleaseTarget(RELEASES, f">={RELEASES[0]},<={LATEST}", "argument"
 
 @dataclass(frozen=True, slots=True)
 class CompatRange:
-    """Consecutive releases, oldest first, with the same result, and the first error as the reason."""
+    """Consecutive releases with the same result, oldest first, and the first error if they reject the config."""
 
     releases: tuple[str, ...]
     word: Verdict
@@ -52,7 +52,7 @@ def compat(
     launch: str | os.PathLike[str] | None = None,
     job: int | None = None,
 ) -> tuple[CompatRange, ...]:
-    """Check a config in each release, and return the results; consecutive releases with the same result are one range.
+    """Check a config against each release; consecutive releases with the same result form one range.
 
     Args:
         source: a path, text, bytes, a dict, a `Config`, or a document that has been read; see `check`.
@@ -111,7 +111,7 @@ _TONES = {"ok": "good", "crashes": "error", "rejected": "error"}
 
 
 def compat_table(ranges: Sequence[CompatRange], style: TerminalStyle) -> str:
-    """Return a line for each range: the releases, the result and the reason."""
+    """Return one line per range with the releases, the result and the reason."""
     from dsconfig.render.terminal_style import escape_unprintable, wrap_line
 
     names = [_format_release_range(span.releases) for span in ranges]

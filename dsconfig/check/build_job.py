@@ -1,4 +1,4 @@
-"""Build the job of a config: merge explicit arguments, the "$dsconfig" block, settings and repository evidence."""
+"""Build the job of a config from explicit arguments, the "$dsconfig" block, settings and the repository."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ if TYPE_CHECKING:
     from dsconfig.launch.launched_job import LaunchedJob as LaunchJob
 
     class HasDict(Protocol):
-        """Training arguments as an object, such as Transformers' `TrainingArguments`."""
+        """An object with training arguments, such as Transformers' `TrainingArguments`."""
 
         def to_dict(self) -> Mapping[str, Json]:
-            """Return the value of every training argument by its name."""
+            """Return all training arguments by name."""
 
 
 ModelSource: TypeAlias = "Mapping[str, Json] | str | os.PathLike[str]"
@@ -73,7 +73,7 @@ def job_from_arguments(
     training_args: MappingSource = None,
     launch: str | os.PathLike[str] | None = None,
 ) -> Job:
-    """Build the job layer that holds the explicit arguments of a function or command.
+    """Build the layer of a job that holds a function's or command's explicit arguments.
 
     Raises:
         OSError: the file of training arguments cannot be read.
@@ -100,13 +100,13 @@ def job_from_arguments(
 
 
 def training_arguments_fact(source: MappingSource) -> JobFact[LaunchArguments] | None:
-    """Return explicit training arguments as a fact; the errors are those of `read_training_arguments`."""
+    """Return explicit training arguments as a fact; raises the errors of `read_training_arguments`."""
     values = read_training_arguments(source)
     return None if values is None else JobFact(LaunchArguments(values), "argument", "training_args")
 
 
 def read_training_arguments(source: MappingSource) -> Mapping[str, Json] | None:
-    """Return the training arguments in a mapping, a file or a `TrainingArguments` object, or None if `source` is None.
+    """Return the training arguments from a mapping, a file or a `TrainingArguments` object.
 
     Raises:
         OSError: the file cannot be read.
@@ -123,7 +123,7 @@ def read_training_arguments(source: MappingSource) -> Mapping[str, Json] | None:
 def explicit_model_and_hosts(
     model: ModelSource | None = None, host_memory: int | None = None, gpus_per_node: int | None = None
 ) -> RunFacts:
-    """Return the model and the host sizes that the user states explicitly.
+    """Return the model and host sizes that the user gave explicitly.
 
     Raises:
         ValueError: a host size is invalid, or the model cannot be found.
@@ -137,7 +137,7 @@ def explicit_model_and_hosts(
 
 
 def build_job(located: LocatedConfig, arguments: Job = EMPTY_JOB, settings: Job = EMPTY_JOB) -> Job:
-    """Build the job of a config from all its sources; each fact comes from the strongest source that has it.
+    """Build the job of a config; each fact comes from the strongest source that knows it.
 
     The order: explicit arguments, the config's `"$dsconfig"` block, settings, launch files, the repository. The
     block of the config precedes the block of a launch file that refers to it.
@@ -193,12 +193,12 @@ def _merge_arguments(
 
 
 def job_of_document(document: Document, arguments: Job = EMPTY_JOB) -> Job:
-    """Build the job of a document's config, which the document is, embeds or refers to; see `build_job`."""
+    """Build the job of the config that a document is, contains or names; see `build_job`."""
     return build_job(locate_config(document), arguments)
 
 
 def job_without_repository(located: LocatedConfig, arguments: Job) -> Job:
-    """Build the job without evidence from the repository: explicit facts, and those of the launch file."""
+    """Build the job from explicit facts and the launch file, without searching the repository."""
     final = located.follow_accelerate_link(arguments) if located.relation == "launch" else located
     return merge_jobs(arguments, _launch_file_facts(located, final), Job(target=_installed_release()))
 
@@ -206,7 +206,7 @@ def job_without_repository(located: LocatedConfig, arguments: Job) -> Job:
 def add_version_and_launch_arguments(
     located: LocatedConfig, reader: ConsumerEvidence, launch: str | None = None
 ) -> ConsumerEvidence:
-    """Add the version of `reader`, and the arguments of the scripts that use the config (or of `launch` alone)."""
+    """Add the version of `reader`, and the arguments from the scripts that use the config."""
     if located.relation == "file" and not located.host.is_in_program:
         reader = add_launch_arguments(reader, located.host.name, launch)
     elif located.relation != "file" and located.job is None:
@@ -228,7 +228,7 @@ def add_version_and_launch_arguments(
 
 
 def _add_programs_with_config(reader: ConsumerEvidence, config: Document) -> ConsumerEvidence:
-    """Add the Python programs that contain or name the config, if no launch file starts one with it."""
+    """Add the Python programs that contain or name the config, unless a launch file starts one with it."""
     if not config.name or config.name.startswith("<"):
         return reader
     is_program = config.is_in_program
@@ -237,7 +237,7 @@ def _add_programs_with_config(reader: ConsumerEvidence, config: Document) -> Con
 
 
 def _detect_consumer(located: LocatedConfig) -> ConsumerEvidence:
-    """Return the consumer that the location or the content of the config suggests."""
+    """Return the consumer suggested by the location or content of the config."""
     if located.reader is not None:
         return located.reader
     host = located.host
@@ -253,7 +253,7 @@ def _detect_consumer(located: LocatedConfig) -> ConsumerEvidence:
 
 
 def _launch_file_facts(located: LocatedConfig, final: LocatedConfig) -> Job:
-    """Return the facts in a launch file, and in the Accelerate launch file that it refers to."""
+    """Return the facts in a launch file and in the Accelerate launch file that it names."""
     job, host = located.job, final.host
     facts = EMPTY_JOB if job is None else facts_of_launched_job(job)
     if final.job is None and final.relation != "file":
@@ -272,7 +272,7 @@ def _launch_file_facts(located: LocatedConfig, final: LocatedConfig) -> Job:
 
 
 def facts_of_launched_job(job: LaunchJob) -> Job:
-    """Return the facts that a launch file or script states about its job."""
+    """Return what a launch file or script states about its job."""
     name = job.launch.name
     return job_from_facts(job.job_facts, "launch file", name)._replace(
         world_size=None if job.world_size is None else JobFact(job.world_size, "launch file", name),
@@ -283,7 +283,7 @@ def facts_of_launched_job(job: LaunchJob) -> Job:
 
 
 def consumer_of_host_file(located: LocatedConfig, job: Job) -> ConsumerEvidence:
-    """Return the consumer of the file that contains or names a config; Accelerate reads its own launch files."""
+    """Return the consumer of a file that contains or names a config, which for its own format is Accelerate."""
     consumer = job.reader
     if located.job is None:
         name, version = ("accelerate", consumer.version if consumer.name == "accelerate" else None)
@@ -322,7 +322,7 @@ def _pinned_releases(config: Document, reader: ConsumerEvidence) -> JobFact[Rele
 
 
 def _base_of_fork(located: LocatedConfig) -> JobFact[ReleaseTarget] | None:
-    """Return the release on which the fork of DeepSpeed is based that the program of a launch file installs."""
+    """Return the release on which the DeepSpeed fork that a launch file's program installs is based."""
     if located.job is None or (fork := located.job.format.fork) is None:
         return None
     name, release = fork
@@ -331,7 +331,7 @@ def _base_of_fork(located: LocatedConfig) -> JobFact[ReleaseTarget] | None:
 
 
 def _note_on_requirements(config: Document) -> str | None:
-    """Return why the nearest requirements do not decide the target, or None if there are no requirements."""
+    """Return why the nearest requirements do not determine the target, or None if there are none."""
     from dsconfig.launch.requirements import find_requirements
 
     nearest = find_requirements("deepspeed", config.name)
@@ -348,7 +348,7 @@ def _installed_release(note: str | None = None) -> JobFact[ReleaseTarget]:
 
 
 def _facts_of_dsconfig_block(document: Document) -> Job:
-    """Return the facts that a config states in its `"$dsconfig"` block."""
+    """Return the facts stated in a config's `"$dsconfig"` block."""
     block, source = read_dsconfig_block(document.value()), f'`"{DSCONFIG_KEY}"` in {document.name}'
     if block == DsconfigBlock():
         return EMPTY_JOB
@@ -367,7 +367,7 @@ def _facts_of_dsconfig_block(document: Document) -> Job:
 
 
 def releases_of_dsconfig_block(document: Document) -> ReleaseTarget | None:
-    """Return the releases that the config's `"$dsconfig"` block names, or None if it names no known release."""
+    """Return the releases named in the config's `"$dsconfig"` block, or None if it names no known one."""
     text = read_dsconfig_block(document.value()).target
     try:
         return None if text is None else releases.resolve_target(text, "file")
@@ -376,13 +376,13 @@ def releases_of_dsconfig_block(document: Document) -> ReleaseTarget | None:
 
 
 def why_not_config(document: Document) -> str | None:
-    """Return why a document is not a DeepSpeed config, as a clause, or None for a config, even a broken one."""
+    """Return why a document is not a DeepSpeed config, as a clause; None for any config, even a broken one."""
     why = classify_config_file.why_not_config(document)
     return None if why is None else f"not a DeepSpeed config: {why}"
 
 
 def require_model(model: str | Mapping[str, Json]) -> NamedModel:
-    """Return the model that the user names explicitly, which must exist.
+    """Return the model that the user named explicitly, which must exist.
 
     Raises:
         ValueError: the model cannot be found or read; the message is one line and names it.

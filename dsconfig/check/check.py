@@ -1,4 +1,4 @@
-"""`check`: evaluate a config for each class of releases, merge and suppress diagnostics, build a `Report`."""
+"""`check`: evaluate a config for each class of releases, merge and suppress diagnostics, and build a `Report`."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 
 def check(located: LocatedConfig, job: Job) -> Report:
-    """Check an embedded, linked or plain config as its job reads it, without verifying the fixes."""
+    """Check a config as its job reads it, whether embedded, linked or plain, without verifying the fixes."""
     host = located.host
     if located.job is None and (reason := why_not_config(host)):
         return _report_on_unchecked_file(host, job, job.reader, f"{host.name}: {reason}", reason=reason)
@@ -92,7 +92,7 @@ def check(located: LocatedConfig, job: Job) -> Report:
 
 
 def _add_source_report(report: Report, source: Report) -> Report:
-    """Add the report on the dict from which a program builds a config, and list shared diagnostics only once."""
+    """Add the report on the dict from which a program builds a config, listing shared diagnostics once."""
     shown = {(each.code, each.path) for each in source.diagnostics}
     of_command = tuple(each for each in report.diagnostics if (each.code, each.path) not in shown)
     return report.copy_with(diagnostics=of_command, children=(source.copy_with(notes=()),))
@@ -115,7 +115,7 @@ def check_document(
 
 
 def recheck_text(report: Report, document: Document, *, is_located: bool = True) -> Report:
-    """Check another text of the reported file in the same job.
+    """Check another text for the reported file, with the same job.
 
     The job is kept because a fix may remove the very key from which the consumer was detected.
 
@@ -132,7 +132,7 @@ def recheck_text(report: Report, document: Document, *, is_located: bool = True)
 
 
 def config_as_release_parses_it(report: Report) -> JsonObject | None:
-    """Return the config as the newest release of the report parses it, or None if the text is not a config."""
+    """Return the config as parsed by the newest release of the report, or None if it cannot be parsed."""
     assert report.document is not None
     release = NUMBERS[report.target.releases[-1]]
     context = Context(
@@ -143,7 +143,7 @@ def config_as_release_parses_it(report: Report) -> JsonObject | None:
 
 
 def _is_rejected_by_launcher(located: LocatedConfig, job: Job) -> bool:
-    """Whether the program that a launch script starts rejects its arguments, or the launcher its flags."""
+    """Return whether a launcher rejects its flags, or the program that a script starts its arguments."""
     from dsconfig.launch.framework_checks import failed_framework_checks
     from dsconfig.launch.launcher_checks import find_launcher_problems, uses_port_twice
 
@@ -165,7 +165,7 @@ def _build_report(
     is_truncated: bool = False,
     is_located: bool = True,
 ) -> Report:
-    """Build the report of one text.
+    """Build the report on one text.
 
     Args:
         document: the text.
@@ -253,7 +253,7 @@ def _report_on_unchecked_file(
 
 
 def _report_on_launch_file(located: LocatedConfig, job: Job, config: Report, *, is_checked: bool) -> Report:
-    """Build the report of a launch file: its own diagnostics, and those of its embedded config."""
+    """Build the report on a launch file from its own diagnostics and those of its embedded config."""
     host = located.host
     assert located.job is not None
     diagnostics, suppressed = (
@@ -292,12 +292,12 @@ def _report_on_launch_file(located: LocatedConfig, job: Job, config: Report, *, 
 
 
 def job_with_options(document: Document, options: EffectiveOptions) -> Job:
-    """Return the job of one document, built with the options."""
+    """Return the job of a document, built with the given options."""
     return options.options_of_file(document.name).job_with_options(locate_config(document))
 
 
 def check_with_options(document: Document, options: EffectiveOptions) -> Report:
-    """Check one document and the files that it refers to, as the options say."""
+    """Check a document and the files that it names, using the options."""
     located = locate_config(document)
     return apply_options_to_report(
         check(located, options.options_of_file(document.name).job_with_options(located)), options
@@ -305,7 +305,7 @@ def check_with_options(document: Document, options: EffectiveOptions) -> Report:
 
 
 def check_jobs(document: Document, options: EffectiveOptions) -> list[Report]:
-    """Check one document for each job that it starts, and the files that it refers to, as the options say."""
+    """Check a document once for each job that it starts, and the files that it names."""
     settings = options.options_of_file(document.name)
     return [
         apply_options_to_report(check(located, settings.job_with_options(located)), options)
@@ -314,7 +314,7 @@ def check_jobs(document: Document, options: EffectiveOptions) -> list[Report]:
 
 
 def job_checker(located: LocatedConfig, job: Job) -> Callable[[Document], Report]:
-    """Return a function that checks another text of the located file in the same job."""
+    """Return a function that checks another text for the located file, with the same job."""
 
     def checker(document: Document) -> Report:
         again = locate_again(document, located.job_number)
@@ -324,17 +324,17 @@ def job_checker(located: LocatedConfig, job: Job) -> Callable[[Document], Report
 
 
 def apply_options_to_report(report: Report, options: EffectiveOptions) -> Report:
-    """Apply the rule selection and the file exclusion of the options to a report."""
+    """Apply the options' rule selection and file exclusion to a report."""
     return _drop_excluded_reports(_apply_rule_selection(report, options), options)
 
 
 def recheck_function(report: Report, options: EffectiveOptions) -> Callable[[Document], Report]:
-    """Return a function that checks another text of the reported file in the same job."""
+    """Return a function that checks another text for the reported file, with the same job."""
     return lambda document: _apply_rule_selection(recheck_text(report, document), options)
 
 
 def _drop_excluded_reports(report: Report, options: EffectiveOptions) -> Report:
-    """Drop the reports on linked files that the settings exclude, and name these files in a note."""
+    """Drop the reports on linked files that the settings exclude, and list these files in a note."""
     kept, notes = [], []
     for child in report.children:
         child_options = options.options_of_file(child.name)
@@ -350,7 +350,7 @@ def _drop_excluded_reports(report: Report, options: EffectiveOptions) -> Report:
 
 
 def _apply_rule_selection(report: Report, options: EffectiveOptions) -> Report:
-    """Move diagnostics of disabled rules to `suppressed`, and drop the fixes of unfixable rules."""
+    """Move diagnostics of disabled rules to `suppressed`, and drop the fixes of rules that are not fixable."""
     file_options, diagnostics, suppressed = (
         options.options_of_file(report.name),
         report.diagnostics,
@@ -376,14 +376,14 @@ def _apply_rule_selection(report: Report, options: EffectiveOptions) -> Report:
 
 
 def working_world_sizes(context: Context) -> tuple[int, ...] | None:
-    """Return the world sizes at which the batch works, or None if all of them work or the world size is known."""
+    """Return the world sizes at which the batch works; None if all do or the world size is known."""
     return supported_world_sizes(context) if context.is_config and context.world_size is None else None
 
 
 def file_notes(
     document: Document, newest: EvaluationOutcome, reader: ConsumerEvidence, *, is_truncated: bool
 ) -> tuple[str, ...]:
-    """Return the notes on a file as a whole."""
+    """Return the notes that concern a file as a whole."""
     limit = f"{newest.context.max_findings:,}"
     truncation = (
         f"{document.name}: only the first {limit} diagnostics of each rule are listed; there are more"
@@ -401,7 +401,7 @@ def file_notes(
 def _unresolved_auto_note(
     document: Document, newest: EvaluationOutcome, reader: ConsumerEvidence
 ) -> tuple[str, ...]:
-    """Return a note with the number of values that stay "auto" because plain DeepSpeed does not resolve them."""
+    """Return a note about the number of values that stay "auto" with plain DeepSpeed."""
     if reader.name != "deepspeed" or not newest.unresolved_autos:
         return ()
     values = "1 value is" if newest.unresolved_autos == 1 else f"{newest.unresolved_autos} values are"
@@ -418,7 +418,7 @@ def keep_diagnostics_of_all_consumers(
     reader: ConsumerEvidence,
     releases: tuple[str, ...],
 ) -> tuple[list[Diagnostic], tuple[str, ...]]:
-    """Return those diagnostics of the assumed consumer that all other possible consumers share, and notes about that.
+    """Keep only the diagnostics that hold for every possible consumer, and return notes about the rest.
 
     Two consumers may reject the same value with different rules, so an error for one consumer at a path also
     confirms an error for the other at the same path.
@@ -456,7 +456,7 @@ def keep_diagnostics_of_all_consumers(
 
 
 class MergedFinding(NamedTuple):
-    """A finding, with the message of the newest release that has it, and all releases that share it, newest first."""
+    """A finding with the message of the newest release that has it, and all releases that share it."""
 
     rule: Rule
     finding: Finding
@@ -466,7 +466,7 @@ class MergedFinding(NamedTuple):
 def merge_releases(
     source: EvaluatedDocument, releases: tuple[str, ...]
 ) -> tuple[list[MergedFinding], EvaluationOutcome, bool]:
-    """Evaluate all releases; return the findings, the outcome of the newest release, and whether findings are missing.
+    """Evaluate all releases; return the merged findings, the newest outcome, and whether findings are missing.
 
     The outcome of the newest release provides the notes of the report.
     """
@@ -517,7 +517,7 @@ def _merge_differing_fixes(finding: Finding, other: Fix | None) -> Finding:
 def findings_to_diagnostics(
     document: Document, findings: Iterable[MergedFinding], *, is_located: bool = True
 ) -> list[Diagnostic]:
-    """Turn findings into diagnostics, each with its location in the document unless `is_located` is false."""
+    """Convert findings to diagnostics, which get their locations unless `is_located` is false."""
     return [
         Diagnostic(
             code=item.rule.code,
@@ -536,7 +536,7 @@ def findings_to_diagnostics(
 
 
 def _drop_safe_claim(document: Document, fix: Fix | None) -> Fix | None:
-    """Mark a fix as unsafe if the program around the config reads a key that the fix removes."""
+    """Mark a fix as unsafe if the program that contains the config reads a key that the fix removes."""
     if fix is None or not fix.safe or not document.is_in_program:
         return fix
     from dsconfig.launch.python.config_dicts import is_key_read_by_program
@@ -554,7 +554,7 @@ def _add_fix_title(document: Document, fix: Fix | None) -> Fix | None:
 
 
 def _related_locations(document: Document, finding: Finding) -> tuple[Related, ...]:
-    """Return the related locations of a finding, without keys that are not written in the file."""
+    """Return the related locations of a finding, omitting keys that are not in the file."""
     by_path = (
         Related(text, path, location_of_path(document, path))
         for text, path in finding.related

@@ -1,4 +1,4 @@
-"""Discovery of the files to check: the DeepSpeed configs in a directory that git does not ignore."""
+"""Find the files to check: the DeepSpeed configs in a directory that git does not ignore."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def find_configs(
     *,
     launches: bool = False,
 ) -> Iterator[str]:
-    """Yield the paths of the DeepSpeed configs below `folder`, in a fixed order.
+    """Yield the paths of the DeepSpeed configs below `folder` in a stable order.
 
     Links to folders are not followed. A file that looks like a config but cannot be read is yielded too, so that
     reading the file later reports the error.
@@ -100,7 +100,7 @@ def find_configs(
 
 
 def entry_starts_job(entry: os.DirEntry[str]) -> bool:
-    """Whether a directory entry is a script that starts a job with DeepSpeed."""
+    """Return whether a directory entry is a script that starts a DeepSpeed job."""
     if not entry.is_file() or not may_read_discovered_file(entry.path):
         return False
     data = read_small_file(entry.path)
@@ -117,7 +117,7 @@ def entry_starts_job(entry: os.DirEntry[str]) -> bool:
 
 
 def _is_config_entry(entry: os.DirEntry[str], note: Callable[[str], object]) -> bool:
-    """Whether an entry is a config, or a non-regular file with the name of one, which is reported when it is read."""
+    """Return whether an entry is a config, or a special file named like one, which is reported when read."""
     if entry.is_symlink() and not may_read_discovered_file(entry.path):
         note(f"{_shorten_path(entry.path)} is a link to a file that {OUTSIDE}; skipped")
         return False
@@ -145,7 +145,7 @@ def _shorten_path(path: str) -> str:
 
 
 def is_skipped_by_discovery(path: str) -> bool:
-    """Whether discovery would skip the file at `path`, which is hidden, installed, or a link out of the repository."""
+    """Return whether discovery skips a file: hidden, installed, or a link out of the repository."""
     if os.path.realpath(path) != os.path.abspath(path) and not may_read_file(path, "<here>"):
         return True  # the target is not part of this repository
     folder, name = os.path.split(os.path.relpath(path) if os.path.isabs(path) else os.path.normpath(path))
@@ -163,7 +163,7 @@ def _is_in_skipped_folder(folder: str, cwd: str) -> bool:
 
 
 def is_excluded(path: str, root: str, patterns: Sequence[str]) -> bool:
-    """Whether a pattern matches the file, a parent directory, or (without a slash) any part of its path."""
+    """Return whether a pattern matches the file, a parent directory, or without a slash, any part of its path."""
     if not patterns:
         return False
     from fnmatch import fnmatch
@@ -179,7 +179,7 @@ def is_excluded(path: str, root: str, patterns: Sequence[str]) -> bool:
 
 
 def host_kind(path: str) -> str:
-    """Return the kind of a launch file or program, as the setting `skip` names it, or "" for any other file."""
+    """Return the kind of a launch file or program as named by the setting `skip`, or "" for other files."""
     name = os.path.basename(path)
     if is_shell_script_name(name):
         return "containers" if "file" in name.lower() and "makefile" not in name.lower() else "scripts"
@@ -200,12 +200,12 @@ def host_kind(path: str) -> str:
 
 
 def is_config_file(path: str) -> bool:
-    """Whether the file at `path` is a DeepSpeed config, or a launch file that refers to one."""
+    """Return whether the file at `path` is a DeepSpeed config, or a launch file that names one."""
     return is_config_text(path, read_small_file(path), yaml=is_yaml_name(path))
 
 
 def is_config_text(path: str, data: bytes, *, yaml: bool) -> bool:
-    """Whether the text in `data`, found at `path`, is a DeepSpeed config or a launch file that refers to one."""
+    """Return whether `data`, read from `path`, is a DeepSpeed config or a launch file that names one."""
     from dsconfig.launch import classify_config_file
     from dsconfig.launch.classify_config_file import describe_other_file, describe_other_object
 
@@ -236,7 +236,7 @@ def is_config_text(path: str, data: bytes, *, yaml: bool) -> bool:
 
 
 def has_config_name(document: Document | None) -> bool:
-    """Whether a text that cannot be parsed has the name of a config, and thus counts as a broken config."""
+    """Return whether a text that cannot be parsed is named like a config and hence counts as a broken one."""
     from dsconfig.launch.classify_config_file import is_unparsable
 
     return document is not None and is_config_name(document.name) and is_unparsable(document)
@@ -253,7 +253,7 @@ _IS_TEST = r"(?:^|/)(?:tests?/(?:.*/)?[^/]*|test_[^/]*|[^/]*_test|conftest)\.py$
 
 
 def _contains_python_config(path: str, data: bytes) -> bool:
-    """Whether a Python source contains a config dict or a Lightning job that fails, and is not a test."""
+    """Return whether a Python source that is not a test contains a config dict."""
     if not re.search(_WORDS, data) or re.search(_IS_TEST, path.replace(os.sep, "/")):
         return False
     if b"ightning" in data and re.search(_STRATEGY, data):
@@ -268,7 +268,7 @@ def _contains_python_config(path: str, data: bytes) -> bool:
 
 
 def _why_python_source_unread(path: str) -> str | None:
-    """Return why a Python source with keys that only DeepSpeed has cannot be searched, or None for any other source."""
+    """Return why a Python source that mentions DeepSpeed keys cannot be searched, else None."""
     data = read_small_file(path)
     if not re.search(_UNIQUE_WORDS, data) or re.search(_IS_TEST, path.replace(os.sep, "/")):
         return None
@@ -283,17 +283,17 @@ _AUTOTUNER_FOLDERS = r"(?:^|/)(?:autotuning/config_templates|autotuning_(?:exps|
 
 
 def may_be_config(name: str) -> bool:
-    """Whether a file with this name can be a config, or a launch file that is not a script."""
+    """Return whether a file of this name may be a config, or a launch file other than a script."""
     return name.lower().endswith(SUFFIXES) or is_python_name(name)
 
 
 def resembles_accelerate_file(data: bytes) -> bool:
-    """Whether a YAML text looks like an Accelerate launch file for DeepSpeed."""
+    """Return whether a YAML text looks like an Accelerate launch file that uses DeepSpeed."""
     return bool(re.search(_LAUNCHES, data) and re.search(_BLOCK, data))
 
 
 def linked_configs_by_path(names: Iterable[str]) -> dict[str, list[str]]:
-    """Return the real path of each config that a launch file among `names` refers to, with those launch files."""
+    """Map the real path of each config that a launch file among `names` refers to, to these launch files."""
     from dsconfig.launch import classify_config_file
 
     launches_by_config: dict[str, list[str]] = {}
@@ -325,7 +325,7 @@ def linked_configs_by_path(names: Iterable[str]) -> dict[str, list[str]]:
 
 
 def _drop_cyclic_references(launches_by_config: dict[str, list[str]]) -> dict[str, list[str]]:
-    """Drop files that are reachable only through each other, so that every config keeps a launch file outside of it."""
+    """Drop files reachable only from each other, so that each config keeps a launch file outside the cycle."""
     grounded: dict[str, list[str]] = {}
     while True:
         reachable = {
@@ -342,7 +342,7 @@ def _drop_cyclic_references(launches_by_config: dict[str, list[str]]) -> dict[st
 
 
 def read_small_file(path: str) -> bytes:
-    """Return the bytes of the file at `path`, or none if the file is too large or cannot be read."""
+    """Return the bytes of the file at `path`, or none if it is too large or unreadable."""
     try:
         limit = MAX_NOTEBOOK_SIZE if is_notebook_name(path) else _MAX_CONFIG_SIZE
         data = read_contents(path, limit) if os.path.getsize(path) <= limit else b""
@@ -352,7 +352,7 @@ def read_small_file(path: str) -> bytes:
 
 
 def _convert_to_utf8(data: bytes) -> bytes:
-    """Convert UTF-16 or UTF-32 (Windows PowerShell's default) to UTF-8; DeepSpeed rejects such a file."""
+    """Convert UTF-16 or UTF-32, Windows PowerShell's default, to UTF-8."""
     if b"\0" not in data[:4]:
         return data
     from dsconfig.document.read_document import wide_encoding
@@ -368,7 +368,7 @@ def _read_document(path: str, data: bytes, *, yaml: bool) -> Document:
 
 
 def _root_object(document: Document) -> JsonObject:
-    """Return the root object of a document, or an empty object if the root is anything else."""
+    """Return the root object of a document, or an empty one if the root is not an object."""
     value = document.value()
     return (
         {key: each for key, each in value.items() if isinstance(key, str)} if isinstance(value, dict) else {}
@@ -404,7 +404,7 @@ _MAX_LINK_LENGTH = 4096
 
 
 class GitListing:
-    """Files below a folder that git tracks, or would track."""
+    """The files below a folder that git tracks or would track."""
 
     def __init__(self, folder: str, names: list[str]) -> None:
         base = os.path.join(folder, "")
@@ -415,23 +415,23 @@ class GitListing:
                 self._paths.add(base + name)
 
     def lists_path(self, path: str) -> bool:
-        """Whether git lists the file, or a file in the folder."""
+        """Return whether git lists a file, or any file in a folder."""
         return path in self._paths or path in self._nested
 
     def is_nested_repository(self, path: str) -> bool:
-        """Whether the folder at `path` is a repository of its own, whose files the listing does not contain."""
+        """Return whether a folder is a repository of its own, whose files the listing omits."""
         return path in self._nested or os.path.lexists(os.path.join(path, ".git"))
 
 
 class GitFileLister:
-    """Lister of folders that stops at the first timeout of git, and calls `note` with the reason."""
+    """List folders with git, giving up after its first timeout and passing the reason to `note`."""
 
     def __init__(self, note: Callable[[str], object] = str) -> None:
         self._note = note
         self._answers = True
 
     def list_folder(self, folder: str) -> GitListing | None:
-        """Return the files that git lists below a folder, or None outside a repository or in an ignored folder."""
+        """Return the files that git lists below a folder, or None outside a repository or if it is ignored."""
         top = repository_root(os.path.abspath(folder))
         store = None if top is None else _git_directory(top)
         program = _git_executable(top) if top is not None and store is not None and self._answers else None
@@ -472,7 +472,7 @@ class GitFileLister:
 
 
 def _git_executable(top: str) -> str | None:
-    """Return the path of the git program in PATH, but never one inside the repository that is being checked."""
+    """Return the path of git in PATH, but never one inside the repository being checked."""
     name = "git.exe" if os.name == "nt" else "git"
     untrusted = {_real_path_prefix(top), _real_path_prefix(os.curdir)}
     for folder in os.get_exec_path():
@@ -487,12 +487,12 @@ def _git_executable(top: str) -> str | None:
 
 
 def _real_path_prefix(folder: str) -> str:
-    """Return the common prefix of the real paths of everything in a folder."""
+    """Return the prefix that the real paths of everything in a folder share."""
     return os.path.normcase(os.path.join(os.path.realpath(folder), ""))
 
 
 def _environment_without_git() -> dict[str, str]:
-    """Return the environment without git's own variables, such as `GIT_DIR`, which a git hook sets."""
+    """Return the environment without variables such as `GIT_DIR`, which git sets for hooks."""
     return {
         name: value
         for name, value in os.environ.items()
@@ -510,7 +510,7 @@ def _git_directory(top: str) -> str | None:
 
 
 def _create_shadow_repository(source: str, git_dir: str) -> dict[str, str]:
-    """Create an empty repository with the ignore rules of `source`; return the variables that select its index."""
+    """Create an empty repository with the ignore rules of `source`; return variables that select its index."""
     for name in ("objects", "refs", "info"):
         os.mkdir(os.path.join(git_dir, name))
     shared = _folder_named_in_file(os.path.join(source, "commondir"), r"(.*)") or source
@@ -533,7 +533,7 @@ def _create_shadow_repository(source: str, git_dir: str) -> dict[str, str]:
 
 
 def _folder_named_in_file(path: str, pattern: str) -> str | None:
-    """Return the folder that a one-line file names, such as `gitdir: FOLDER`."""
+    """Return the folder named in a one-line file such as `gitdir: FOLDER`."""
     match = re.fullmatch(pattern, os.fsdecode(_read_limited(path, _MAX_LINK_LENGTH)).rstrip("\r\n"))
     return os.path.join(os.path.dirname(path), match[1]) if match and "\0" not in match[1] else None
 

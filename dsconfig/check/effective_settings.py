@@ -1,4 +1,4 @@
-"""Effective settings of a file, from the command line, environment and nearest settings file; the selected rules."""
+"""Combine the command line, environment and nearest settings file into the settings and rules for a file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class EffectiveOptions(NamedTuple):
-    """Effective options of one file; the working directory's options apply to the run as a whole."""
+    """The options that apply to one file; those of the working directory apply to the whole run."""
 
     overrides: CommandLineOverrides
     finder: SettingsFinder
@@ -52,7 +52,7 @@ class EffectiveOptions(NamedTuple):
     cache: dict[object, EffectiveOptions]
 
     def options_of_file(self, name: str) -> EffectiveOptions:
-        """Return the options of one file, from the nearest settings file and its overrides."""
+        """Return the options for a file, from the nearest settings file and its overrides."""
         settings, overrides = self.finder.settings_and_overrides_for_file(name)
         # Settings are cached for the whole run, so the identities of their overrides are stable keys.
         key = (settings.path, *map(id, overrides))
@@ -63,21 +63,21 @@ class EffectiveOptions(NamedTuple):
         return self.cache[key]
 
     def job_with_options(self, located: LocatedConfig) -> Job:
-        """Build the job of a config with these options."""
+        """Build the job of a config using these options."""
         return build_job(
             located,
             *job_layers(self.overrides, self.settings, self.target, self.reader, self.model_and_hosts),
         )
 
     def is_path_excluded(self, path: str) -> bool:
-        """Whether a file or folder is excluded."""
+        """Return whether a file or folder is excluded."""
         if self.skipped_kinds and host_kind(path) in self.skipped_kinds:
             return True
         return any(is_excluded(path, root, patterns) for root, patterns in self.excluded)
 
 
 def working_directory_options(overrides: CommandLineOverrides, finder: SettingsFinder) -> EffectiveOptions:
-    """Return the options of the working directory; `EffectiveOptions.options_of_file` derives those of each file."""
+    """Return the options for the working directory, from which those of each file are derived."""
     return _build_effective_options(overrides, finder, finder.here, [], {})
 
 
@@ -115,7 +115,7 @@ def _build_effective_options(
 def _exclude_patterns(
     overrides: CommandLineOverrides, settings: SettingsFile
 ) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Return the patterns to exclude, by the folder to which they are relative.
+    """Return the patterns to exclude, keyed by the folder to which they are relative.
 
     `--exclude` replaces the `exclude` of the settings; the `extend-exclude` of both is always added.
     """
@@ -131,7 +131,7 @@ def _exclude_patterns(
 
 
 def explicit_consumer(overrides: CommandLineOverrides, settings: SettingsFile) -> ConsumerEvidence | None:
-    """Return the consumer, where the command line or the settings name it."""
+    """Return the consumer named on the command line or in the settings, or None."""
     if overrides.consumer is not None:
         return consumer_named_by_user(overrides.consumer)
     consumer = settings.consumer
@@ -143,7 +143,7 @@ def explicit_consumer(overrides: CommandLineOverrides, settings: SettingsFile) -
 
 
 def job_facts_by_layer(overrides: CommandLineOverrides, settings: SettingsFile) -> tuple[RunFacts, RunFacts]:
-    """Return the model and hosts of the command line, and those of the settings."""
+    """Return the model and hosts from the command line, and those from the settings."""
     model = None if overrides.model is None else _require_explicit_model(overrides, overrides.model)
     from_command_line = RunFacts(model, overrides.host_memory, overrides.gpus_per_node)
     model = None
@@ -156,7 +156,7 @@ def job_facts_by_layer(overrides: CommandLineOverrides, settings: SettingsFile) 
 
 
 def _require_explicit_model(overrides: CommandLineOverrides, name: str) -> NamedModel:
-    """Return the model that `--model` names, which must exist."""
+    """Return the model given by `--model`, which must exist."""
     try:
         return require_model(name)
     except ValueError as error:
@@ -170,7 +170,7 @@ def job_layers(
     reader: ConsumerEvidence | None,
     model_and_hosts: tuple[RunFacts, RunFacts],
 ) -> tuple[Job, Job]:
-    """Return the facts of the command line and of the settings, as two layers of a job."""
+    """Return the facts from the command line and from the settings as two layers of a job."""
     target_fact = JobFact(target, target.origin, target.text)
     consumer = None if reader is None else job_from_consumer(reader).consumer
     is_explicit, is_configured = target.origin in ("argument", "environment"), target.origin == "settings"
@@ -196,7 +196,7 @@ def job_layers(
 
 
 def _explicit_training_arguments(overrides: CommandLineOverrides) -> JobFact[LaunchArguments] | None:
-    """Return the training arguments that the command line names, which must be readable."""
+    """Return the training arguments given on the command line, whose file must be readable."""
     try:
         return training_arguments_fact(overrides.training_args)
     except OSError as error:
@@ -206,7 +206,7 @@ def _explicit_training_arguments(overrides: CommandLineOverrides) -> JobFact[Lau
 
 
 def explicit_target(overrides: CommandLineOverrides, settings: SettingsFile) -> ReleaseTarget:
-    """Return the releases to check against, unless a config states its own.
+    """Return the releases to check against if a config does not name its own.
 
     Raises:
         UnknownReleaseError: no release matches; the message names the source.
@@ -236,7 +236,7 @@ PatternSelectors: TypeAlias = "Sequence[tuple[str, Sequence[str]]] | None"
 
 
 class CommandLineOverrides(NamedTuple):
-    """Settings from the command line (None or False where not set), and callbacks for errors and notes."""
+    """Settings from the command line (None or False if not given), and callbacks for errors and notes."""
 
     fail: Callable[[str], NoReturn]
     note: Callable[[str], object]
@@ -269,7 +269,7 @@ class CommandLineOverrides(NamedTuple):
 
 
 class SettingsFinder:
-    """Finder of the settings that apply to each file; every settings file is read once."""
+    """Find the settings for each file, reading every settings file only once."""
 
     def __init__(self, overrides: CommandLineOverrides, only: SettingsFile | None = None) -> None:
         self._by_folder: dict[str, SettingsFile] = {}
@@ -283,7 +283,7 @@ class SettingsFinder:
         return {settings.path for settings in (*self._by_folder.values(), self.here) if settings.path}
 
     def settings_for_folder(self, folder: str) -> SettingsFile:
-        """Return the settings for a folder; an invalid settings file ends the run."""
+        """Return the settings for a folder; an invalid settings file ends the run with an error."""
         if self._only is not None:
             return self._only
         if folder not in self._by_folder:
@@ -298,7 +298,7 @@ class SettingsFinder:
         return self._by_folder[folder]
 
     def settings_and_overrides_for_file(self, name: str) -> tuple[SettingsFile, list[SettingsFile]]:
-        """Return the settings for a file, and the overrides among them that match it."""
+        """Return the settings for a file, and the overrides in them that match it."""
         found_settings = (
             self.here
             if name.startswith("<")
@@ -311,12 +311,12 @@ class SettingsFinder:
         ]
 
     def effective_settings_for_file(self, name: str) -> SettingsFile:
-        """Return the settings of one file with its overrides applied."""
+        """Return the settings for a file with matching overrides applied."""
         return apply_settings_overrides(*self.settings_and_overrides_for_file(name))
 
 
 def apply_settings_overrides(settings: SettingsFile, overrides: Sequence[SettingsFile]) -> SettingsFile:
-    """Apply overrides to the settings; their `exclude` and ignores are added to those of the settings."""
+    """Apply overrides to settings; `exclude` patterns and ignores are added, not replaced."""
     effective = settings
     for each in overrides:
         changed = {key: value for key, value in each._asdict().items() if value not in (None, ())}
@@ -331,7 +331,7 @@ def apply_settings_overrides(settings: SettingsFile, overrides: Sequence[Setting
 
 
 class RuleSelection(NamedTuple):
-    """The codes of disabled rules, and of rules whose fixes are not applied."""
+    """The codes of disabled rules, and of rules whose fixes must not be applied."""
 
     disabled: frozenset[str]
     unfixable: frozenset[str]
@@ -350,7 +350,7 @@ def select_rules(
     applied: Sequence[SettingsFile],
     effective: SettingsFile,
 ) -> RuleSelection:
-    """Return the selected rules; with `--no-ignores` the settings disable none.
+    """Return the selected rules; `--no-ignores` disregards the ignores in the settings.
 
     Raises:
         UnknownRuleError: a selector matches no rule.
@@ -391,7 +391,7 @@ def select_rules(
 def _per_file_ignores(
     overrides: CommandLineOverrides, settings: SettingsFile
 ) -> tuple[tuple[str, str, frozenset[str]], ...]:
-    """Return the per-file ignores of `--per-file-ignores`, or else of the settings, and those of `extend-` options."""
+    """Return the per-file ignores from the command line or else the settings, plus all `extend-` options."""
     rules = rule_names_by_code()
     configured = (
         () if overrides.no_ignores or overrides.per_file_ignores is not None else settings.per_file_ignores

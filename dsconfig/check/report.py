@@ -1,4 +1,4 @@
-"""`Report`: the diagnostics of one config, and the assumptions behind them."""
+"""`Report`: the diagnostics of a config, and the assumptions on which they are based."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Report:
-    """The diagnostics of one config, and the assumptions behind them.
+    """The diagnostics of a config, and the assumptions on which they are based.
 
     A report iterates over its diagnostics, `ok` says whether none is an error, and `str()` gives the output of
     `dsconfig check`.
@@ -82,7 +82,7 @@ class Report:
         children: tuple[Report, ...] | None = None,
         notes: tuple[str, ...] | None = None,
     ) -> Report:
-        """Return the report with other diagnostics, children or notes."""
+        """Return a copy of the report with the diagnostics, children or notes replaced."""
         report = Report(
             self.name,
             self.target,
@@ -106,27 +106,27 @@ class Report:
 
     @property
     def shown_notes(self) -> tuple[str, ...]:
-        """The notes, without those that the summary of the job already states."""
+        """The notes, without those that repeat the summary of the job."""
         replaced = self.summary.notes if self.summary else ()
         return tuple(each for each in self.notes if each not in replaced)
 
     @property
     def training_arguments(self) -> LaunchArguments | None:
-        """The training arguments of the job that loads the config; None if unknown."""
+        """The training arguments of the job that loads the config, or None if unknown."""
         return self.job.arguments.value if self.job and self.job.arguments else None
 
     @property
     def world_sizes(self) -> str | None:
-        """The world sizes at which the batch triplet works, in words; None if all work or the world size is known."""
+        """The world sizes at which the batch works, as text; None if all do or the world size is known."""
         return format_world_sizes(self.sizes)
 
     @property
     def consumer(self) -> str:
-        """Name of the library that loads the config; `reader` also has the evidence for it."""
+        """Name of the library that loads the config; `reader` also has the evidence."""
         return self.reader.name
 
     def rejections(self, *, suppressed: bool = False) -> list[Diagnostic]:
-        """Return the diagnostics for which DeepSpeed rejects the config, or the suppressed ones among them."""
+        """Return the diagnostics because of which DeepSpeed rejects the config, or only the suppressed ones."""
         diagnostics = self.suppressed if suppressed else self.diagnostics
         return [each for each in diagnostics if each.effect is Effect.REJECTED]
 
@@ -139,14 +139,14 @@ class Report:
 
     @property
     def has_fixes(self) -> bool:
-        """Whether a diagnostic of the report, or of the report on a linked file, has a fix."""
+        """Whether any diagnostic in the report, or in the report on a linked file, has a fix."""
         for diagnostic in self.diagnostics:
             if diagnostic.fix:
                 return True
         return any(child.has_fixes for child in self.children)
 
     def edits(self, diagnostic: Diagnostic) -> Sequence[tuple[int, int, str]]:
-        """Return the fix of a diagnostic as edits of the text (start, end, replacement), or none if it has no fix."""
+        """Return the text edits of a diagnostic's fix as (start, end, replacement), or none without a fix."""
         from dsconfig.document.apply_operations import edits_for_fix
         from dsconfig.document.text_edit import EditError
 
@@ -158,11 +158,11 @@ class Report:
             return ()
 
     def rule(self, code: str) -> Rule | None:
-        """Return the rule with this code, including its documentation page."""
+        """Return the rule with this code, which includes its documentation, or None."""
         return RULES.get(code)
 
     def to_dict(self) -> dict[str, object]:
-        """Return the report and those of linked files, as `--output-format json` writes them.
+        """Return the report and those on linked files in the format of `--output-format json`.
 
         `target` is that of this report, which the config itself may name; the command writes the target of
         the whole run.
@@ -205,7 +205,7 @@ class Report:
 
 
 def _render_report(report: Report) -> str:
-    """Render the diagnostics, notes and closing line of a report and of those on linked files."""
+    """Render a report and those on linked files, with notes and a closing line."""
     from dsconfig.render import full
     from dsconfig.render.summary import (
         format_checked_releases,
@@ -243,7 +243,7 @@ def _render_report(report: Report) -> str:
 
 
 def combine_jobs(reports: Sequence[Report]) -> Report:
-    """Combine the reports on the jobs of one file; a problem that several jobs have is listed once.
+    """Combine the reports on all jobs of a file, listing shared diagnostics once.
 
     Target and consumer are those of the first job. The world size is None if the jobs have different ones.
     """
@@ -265,7 +265,7 @@ def combine_jobs(reports: Sequence[Report]) -> Report:
 
 
 def _without_listed(report: Report, listed: set[tuple[object, ...]]) -> Report:
-    """Return the report without the diagnostics in `listed`, and add the remaining ones to `listed`."""
+    """Return the report without diagnostics in `listed`, to which the remaining ones are added."""
 
     def key(diagnostic: Diagnostic) -> tuple[object, ...]:
         return report.name, diagnostic.code, diagnostic.path, diagnostic.location, diagnostic.message
@@ -283,12 +283,12 @@ def _without_listed(report: Report, listed: set[tuple[object, ...]]) -> Report:
 
 
 def location_order(diagnostic: Diagnostic) -> tuple[int, str, str]:
-    """Return a sort key for diagnostics: their position in the text, then rule and key."""
+    """Return the sort key of a diagnostic: position in the text, rule, and key."""
     return (diagnostic.location.start if diagnostic.location else 0, diagnostic.code, diagnostic.dotted)
 
 
 def use_config_paths(report: Report) -> Report:
-    """Return the report with key paths relative to the embedded config instead of the launch file."""
+    """Return the report with key paths relative to the embedded config rather than the launch file."""
 
     def make_paths_relative(diagnostic: Diagnostic) -> Diagnostic:
         inside = diagnostic.path[: len(report.base_path)] == report.base_path

@@ -1,4 +1,4 @@
-"""Selection of rules by code (`DSC401`), code prefix (`DSC4`), name (`unknown-key`) or `ALL`."""
+"""Select rules by code (`DSC401`), code prefix (`DSC4`), name (`unknown-key`) or `ALL`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dsconfig.core.wording import closest_words
 
 
 class UnknownRuleError(ValueError):
-    """A selector matches no rule; the message is one line and suggests the closest selector."""
+    """A selector matches no rule; the one-line message suggests the closest selector."""
 
 
 class RuleSelectionLayer(NamedTuple):
-    """One source of rule selection (a settings file or the command line); later layers override earlier ones."""
+    """The rule selection from one source, a settings file or the command line; later layers take precedence."""
 
     prefix: str
     """The text before `select` or `ignore` in messages: `dsconfig.toml: ` or `--`."""
@@ -25,14 +25,14 @@ class RuleSelectionLayer(NamedTuple):
 
 
 def rule_names_by_code() -> dict[str, str]:
-    """Return the name of every rule by its code."""
+    """Return the names of all rules by code."""
     from dsconfig.rules import RULES
 
     return {code: rule.name for code, rule in RULES.items()}
 
 
 def rules_matching_selector(selector: str, rules: Mapping[str, str]) -> frozenset[str]:
-    """Return the codes of the rules that a selector matches, if any; codes may be written in lower case."""
+    """Return the codes of the rules that a selector matches, ignoring the case of codes."""
     code = selector.upper()
     if code in rules:
         return frozenset((code,))
@@ -48,7 +48,7 @@ def rules_matching_selector(selector: str, rules: Mapping[str, str]) -> frozense
 
 
 def expand_selectors(selectors: Iterable[str], rules: Mapping[str, str], where: str) -> frozenset[str]:
-    """Return the codes of the rules that any of the selectors matches.
+    """Return the codes of all rules that at least one selector matches.
 
     Raises:
         UnknownRuleError: a selector matches no rule; `where` tells the user where it is written.
@@ -63,7 +63,7 @@ def expand_selectors(selectors: Iterable[str], rules: Mapping[str, str], where: 
 
 
 def enabled_rules(layers: Iterable[RuleSelectionLayer], rules: Mapping[str, str]) -> frozenset[str]:
-    """Return the codes of the rules that are enabled after all layers are applied.
+    """Return the codes of the rules that are enabled once all layers are applied.
 
     Within a layer the more specific selector wins, as in ruff: `select = ["DSC4"]`, `ignore = ["DSC401"]`
     leaves out DSC401, and `select = ["DSC401"]`, `ignore = ["DSC4"]` keeps it.
@@ -93,6 +93,6 @@ def enabled_rules(layers: Iterable[RuleSelectionLayer], rules: Mapping[str, str]
 
 
 def suggest_selector(word: str, rules: Mapping[str, str]) -> str:
-    """Return a clause that suggests the rule with the closest name, or "" if none is close."""
+    """Return a clause that suggests the rule with the most similar name, or "" if none is similar."""
     close = closest_words(word.upper(), rules) or closest_words(word.lower(), rules.values())
     return f", did you mean `{close[0]}`?" if close else ""

@@ -1,4 +1,4 @@
-"""Suppressions: parse the "$dsconfig" block and `dsconfig: ignore` comments, and apply them to diagnostics."""
+"""Parse suppressions from the "$dsconfig" block and `dsconfig: ignore` comments, and apply them to diagnostics."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class SuppressionResult(NamedTuple):
-    """The shown diagnostics, the suppressed ones, and those about the suppressions themselves."""
+    """The remaining diagnostics, the suppressed ones, and those about the suppressions themselves."""
 
     kept: tuple[Diagnostic, ...]
     suppressed: tuple[Diagnostic, ...]
@@ -38,7 +38,7 @@ class SuppressionResult(NamedTuple):
 def apply_suppressions(
     document: Document, diagnostics: Sequence[Diagnostic], *, is_truncated: bool = False
 ) -> SuppressionResult:
-    """Split the diagnostics into shown and suppressed ones.
+    """Split diagnostics into remaining and suppressed ones.
 
     `is_truncated`: the list is incomplete, so that a suppression without a match may still be needed.
     """
@@ -64,7 +64,7 @@ def apply_suppressions(
 
 
 class _SuppressionIndex:
-    """Suppressions by the scope that they cover, each selector expanded once."""
+    """Suppressions indexed by the scope they cover, with each selector expanded once."""
 
     def __init__(self, entries: Iterable[Suppression]) -> None:
         from dsconfig.check.rule_selector import rule_names_by_code, rules_matching_selector
@@ -81,7 +81,7 @@ class _SuppressionIndex:
         self.lengths = {len(scope) for scope in self.by_scope if isinstance(scope, str)}
 
     def suppresses(self, diagnostic: Diagnostic) -> bool:
-        """Whether any suppression covers the diagnostic; every one that does counts as used."""
+        """Return whether any suppression covers a diagnostic, and mark all that do as used."""
         matches = list(self._covering_suppressions(diagnostic))
         self.used.update(matches)
         return bool(matches)
@@ -93,7 +93,7 @@ class _SuppressionIndex:
                     yield scope, selector
 
     def is_needed(self, entry: Suppression, *, is_truncated: bool) -> bool:
-        """Whether the suppression is used, or could match DSC008 itself or a diagnostic that is not listed."""
+        """Return whether a suppression is used, or might match DSC008 or a diagnostic that is not listed."""
         codes = self.codes[entry.selector]
         return (
             (entry.suppressed_scope, entry.selector) in self.used
@@ -133,7 +133,7 @@ Scope: TypeAlias = "int | str"
 
 
 class Suppression(NamedTuple):
-    """One selector of a suppression, the location where it is written, and the scope that it covers."""
+    """One selector of a suppression, where it is written, and the scope that it covers."""
 
     selector: str
     path: KeyPath
@@ -143,12 +143,12 @@ class Suppression(NamedTuple):
 
     @property
     def suppressed_scope(self) -> Scope:
-        """The line, key or file that the suppression covers."""
+        """The line, key or file to which the suppression applies."""
         return self.scope_key if self.line is None else self.line
 
 
 def scopes_covering_diagnostic(diagnostic: Diagnostic, lengths: Container[int]) -> Iterator[Scope]:
-    """Yield the scopes of a diagnostic: the file, its line, and its parent keys with these lengths."""
+    """Yield the scopes that cover a diagnostic: the file, its line, and its parent keys of these lengths."""
     yield ""
     if diagnostic.location is not None:
         yield diagnostic.location.line
@@ -161,7 +161,7 @@ def scopes_covering_diagnostic(diagnostic: Diagnostic, lengths: Container[int]) 
 
 
 def find_suppressions(document: Document) -> Iterator[Suppression | Diagnostic]:
-    """Yield every suppression in the document, and a diagnostic for each malformed one."""
+    """Yield the suppressions in a document, and a diagnostic for each malformed one."""
     yield from _parse_ignore_comments(document)
     value = document.value()
     if isinstance(value, dict) and DSCONFIG_KEY in value:
@@ -200,7 +200,7 @@ def _parse_dsconfig_block(document: Document, block: object) -> Iterator[Suppres
 
 
 def _invalid_job_facts(document: Document, block: Mapping[object, object]) -> Iterator[Diagnostic]:
-    """Report the invalid keys of the block other than `ignore`, which state facts about the job."""
+    """Report invalid keys of the block other than `ignore`."""
     for key, value in block.items():
         if value is UNKNOWN:
             continue
@@ -223,7 +223,7 @@ def _invalid_job_facts(document: Document, block: Mapping[object, object]) -> It
 
 
 def _instead_of(key: str) -> str:
-    """Return the help for an unknown key of the block; for `world_size`, spelled as in Python, suggest `world-size`."""
+    """Return the help for an unknown key of the block; for `world_size`, suggest `world-size`."""
     hyphenated = key.replace("_", "-")
     if hyphenated in EXPECTED_VALUES:
         return f"write it as `{hyphenated}`"
@@ -284,7 +284,7 @@ def _parse_ignore_comments(document: Document) -> Iterator[Suppression | Diagnos
 
 
 class _CommentTargets:
-    """Finder of the line that each comment applies to."""
+    """Determine to which line each comment applies."""
 
     def __init__(self, document: Document) -> None:
         self.document, self.text = document, document.text
@@ -292,7 +292,7 @@ class _CommentTargets:
         """For each line, the first line from there on with more than a comment on it, or else the last line."""
 
     def target_line(self, span: TextSpan) -> int:
-        """Return the comment's own line, or the next line with content if the comment stands alone."""
+        """Return the comment's own line, or for a comment on its own line, the next line with content."""
         start, end = self.document.position(span.start), self.document.position(span.end)
         if not self._starts_line(span.start) or not self._ends_line(span.end):
             return start.line

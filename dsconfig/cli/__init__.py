@@ -47,7 +47,7 @@ The module of a command in this package has `configure(parser)`, which declares 
 
 
 def command_module(command: str) -> str:
-    """Return the name of a command's module; that of the language server is in a separate package."""
+    """Return the name of the module that implements a command."""
     return "dsconfig.lsp.lsp_command" if command == "lsp" else f"dsconfig.cli.{command}"
 
 
@@ -60,7 +60,7 @@ In a directory of 500 configs, which leave hardly any cycles either, collecting 
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line with `argv`, by default the arguments of the process, and return the exit code."""
+    """Run the command line with `argv`, which defaults to the arguments of the process, and return the exit code."""
     if argv is None:
         gc.set_threshold(_GC_THRESHOLD)
     _prepare_standard_streams()
@@ -106,7 +106,7 @@ def _exit_on_broken_pipe() -> int:
 
 
 def _report_run_error(error: Exception) -> int:
-    """Print why the run of a command failed, and return the exit code."""
+    """Print why a command failed, and return the exit code."""
     from dsconfig.cli.errors import FAILED, UsageError, print_error, print_internal_error
 
     if isinstance(error, UsageError):
@@ -131,7 +131,7 @@ def _shadowing_problems() -> list[str]:
 
 
 def _output_error(error: OSError) -> int:
-    """Report that stdout cannot be written, and return the exit code; errors of other files have a file name."""
+    """Report that stdout cannot be written, and return the exit code; errors of other files name the file."""
     from dsconfig.cli.command_inputs import os_error_reason
     from dsconfig.cli.errors import FAILED, print_error
 
@@ -141,7 +141,7 @@ def _output_error(error: OSError) -> int:
 
 
 def _parse_arguments(argv: list[str]) -> Namespace | int:
-    """Parse the arguments, or return an exit code after `--help` or `--version`.
+    """Parse the arguments; return the exit code instead if `--help` or `--version` was handled.
 
     Raises:
         UsageError: the arguments are invalid.
@@ -168,7 +168,7 @@ def _parse_arguments(argv: list[str]) -> Namespace | int:
 
 
 def build_parser(commands: Iterable[str], *, alone: bool = False) -> CommandParser:
-    """Build the parser of some commands, without importing the modules of the others.
+    """Build the parser for some commands without importing the modules of the others.
 
     `alone` omits the names of all other commands.
     """
@@ -192,6 +192,6 @@ def build_parser(commands: Iterable[str], *, alone: bool = False) -> CommandPars
 
 
 def _discard_buffer(stream: io.TextIOBase | object) -> None:
-    """Discard the buffered output of a stream, which Python would try to write at exit, with another error."""
+    """Discard a stream's buffered output, so that Python does not try to write it at exit and fail again."""
     if isinstance(stream, io.TextIOWrapper):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

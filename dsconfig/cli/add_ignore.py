@@ -1,4 +1,4 @@
-"""`dsconfig check --add-ignore`: ignore all current problems in the files themselves."""
+"""`dsconfig check --add-ignore`: add ignore comments for all current problems to the files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dsconfig.render.summary import count_noun
 
 
 def add_ignores(checker: FileChecker, names: Sequence[str], *, quiet: bool) -> None:
-    """Write suppressions into the files, and print their number; problems that cannot be ignored in a file remain."""
+    """Write suppressions to the files, and print how many; problems that cannot be ignored in a file remain."""
     reports: dict[str, list[Report]] = {}
     for report in checker.report_on_files(names):
         if report.diagnostics:
@@ -32,7 +32,7 @@ def add_ignores(checker: FileChecker, names: Sequence[str], *, quiet: bool) -> N
 
 
 def _write_suppressions(checker: FileChecker, name: str, reports: Sequence[Report]) -> int:
-    """Write the suppressions of one file; return the number of suppressed problems."""
+    """Write the suppressions for one file, and return the number of suppressed problems."""
     document = reports[0].document
     diagnostics = [each for report in reports for each in report.diagnostics]
     if document is None or not is_lossless(document):

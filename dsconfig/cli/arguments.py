@@ -1,4 +1,4 @@
-"""Command-line parser, the options that several commands share, and the types of their values."""
+"""The command-line parser, the options that several commands share, and the types of their values."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _CONSUMER = f"{_LIBRARIES}, optionally with a version such as transformers==4.45
 
 
 def split_comma_list(text: str) -> list[str]:
-    """Split a comma-separated list."""
+    """Split a comma-separated list into its items."""
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
 def parse_world_size(text: str) -> int:
-    """Parse a number of ranks."""
+    """Parse a world size, the number of ranks."""
     if not text.isdecimal() or not text.strip("0"):
         raise argparse.ArgumentTypeError(f"expected a whole number above 0, got `{text}`")
     if len(text) > 9:
@@ -42,14 +42,14 @@ def parse_world_size(text: str) -> int:
 
 
 def parse_output_path(text: str) -> str | None:
-    """Parse the path of an output file; return None for `-`, which is stdout."""
+    """Parse the path of an output file; `-`, which means stdout, becomes None."""
     if not text:
         raise argparse.ArgumentTypeError("expected a file name, or `-` for stdout")
     return None if text == "-" else text
 
 
 def parse_consumer(text: str) -> str:
-    """Parse a consumer, optionally with a version."""
+    """Parse a consumer's name, which may be followed by a version."""
     if not is_consumer_spec(text):
         raise argparse.ArgumentTypeError(f"expected {EXPECTED_CONSUMER}, got `{text}`")
     return text
@@ -69,7 +69,7 @@ def add_color_option(parser: Container) -> None:
 
 
 def add_output_format_option(parser: Container) -> None:
-    """Add `--output-format` with the choices text, the default, and JSON."""
+    """Add `--output-format`, which accepts text (the default) and JSON."""
     parser.add_argument(
         "--output-format", choices=("text", "json"), default="text", help="output format (default: text)"
     )
@@ -79,7 +79,7 @@ _LAUNCH = "script or launch file that starts the job, if several in the reposito
 
 
 def parse_launch_file_path(text: str) -> str:
-    """Parse the path of an existing file."""
+    """Parse the path of a launch file, which must exist."""
     if not os.path.isfile(text):
         raise argparse.ArgumentTypeError(f"no such file: `{text}`")
     return text
@@ -91,7 +91,7 @@ def add_launch_option(add: Callable[..., object]) -> None:
 
 
 def add_job_number_option(add: Callable[..., object]) -> None:
-    """Add `--job`, for commands with one result."""
+    """Add `--job`, for commands that report on a single job."""
     number = (
         "which job of a script that starts several, or which config of a Python file (default: the first job)"
     )
@@ -99,7 +99,7 @@ def add_job_number_option(add: Callable[..., object]) -> None:
 
 
 def add_job_options(parser: Container) -> None:
-    """Add the world size, the consumer and the launch file, for commands with their own release options."""
+    """Add the options for world size, consumer and launch file, for commands with their own release options."""
     add = parser.add_argument
     add("--world-size", type=parse_world_size, metavar="N", help=_WORLD_SIZE)
     add("--consumer", type=parse_consumer, metavar="CONSUMER", help=_CONSUMER)
@@ -108,7 +108,7 @@ def add_job_options(parser: Container) -> None:
 
 
 def add_schema_options(parser: Container) -> None:
-    """Add the release and the consumer, for commands about schemas and presets."""
+    """Add the options for release and consumer, for commands about schemas and presets."""
     add = parser.add_argument
     add("--target", metavar="RELEASE", help="DeepSpeed release (default: the installed one)")
     consumers = f'{_LIBRARIES} (default: any, so "auto" is allowed wherever one of them resolves it)'
@@ -116,7 +116,7 @@ def add_schema_options(parser: Container) -> None:
 
 
 def add_consumer_options(parser: Container) -> None:
-    """Add the consumer, and the files from which it resolves "auto"."""
+    """Add the options for the consumer, and for the files from which it resolves "auto"."""
     add = parser.add_argument_group("consumer").add_argument
     add("--consumer", type=parse_consumer, metavar="CONSUMER", help=_CONSUMER)
     add_launch_option(add)
@@ -126,7 +126,7 @@ def add_consumer_options(parser: Container) -> None:
 
 
 def add_settings_options(parser: Container) -> None:
-    """Add the options that choose the settings file."""
+    """Add the options that select the settings file."""
     add = parser.add_argument_group("settings").add_argument
     add("--config", metavar="FILE", help="use this settings file instead of discovered ones")
     add("--isolated", action="store_true", help="ignore all settings files")
@@ -188,27 +188,27 @@ def _add_rule_options(parser: Container) -> None:
 
 
 def _add_list_options(add: Callable[..., argparse.Action], metavar: str, *options: tuple[str, str]) -> None:
-    """Add options that take comma-separated lists, and that may be repeated."""
+    """Add options that take a comma-separated list and may be repeated."""
     for option, description in options:
         add(option, type=split_comma_list, action="extend", metavar=metavar, help=description)
 
 
 def add_verbosity_options(parser: Container, quiet: str) -> None:
-    """Add `--quiet`, with the help text in `quiet`, and `--verbose`."""
+    """Add `--quiet`, whose help text is `quiet`, and `--verbose`."""
     parser.add_argument("-q", "--quiet", action="store_true", help=quiet)
     verbose = "also print the settings file in use, and hidden directories that are skipped"
     parser.add_argument("-v", "--verbose", action="store_true", help=verbose)
 
 
 def add_exit_options(parser: Container) -> None:
-    """Add the options that decide the exit code."""
+    """Add the options that determine the exit code."""
     add = parser.add_argument_group("exit code").add_argument
     add("--fail-on", choices=FAIL_ON, help="lowest severity that exits with 1 (default: warning)")
     add("--exit-zero", action="store_true", help="exit with 0 even if there are problems")
 
 
 def add_fix_options(parser: Container, *, option: bool = False) -> None:
-    """Add the options for applying fixes; `option` also adds `--fix` and the options that require it."""
+    """Add the options for applying fixes; with `option`, also add `--fix` and the options that require it."""
     add = parser.add_argument_group("fixes").add_argument
     if option:
         add("--fix", action="store_true", help="apply safe fixes, and report the remaining problems")
@@ -226,7 +226,7 @@ def add_fix_options(parser: Container, *, option: bool = False) -> None:
 
 
 def check_stdin_filename(args: argparse.Namespace) -> None:
-    """Reject `--stdin-filename` if the command does not read stdin."""
+    """Reject `--stdin-filename` for a command that does not read stdin."""
     if args.stdin_filename and "-" not in args.paths:
         fail_with_usage_error("--stdin-filename requires `-` as PATH")
 
@@ -238,7 +238,7 @@ LIMIT = 10**18
 
 
 def parse_byte_size(text: str) -> int:
-    """Parse a size such as `80GiB`, `512MiB` or `1.5TB`, and return the number of bytes."""
+    """Parse a size such as `80GiB`, `512MiB` or `1.5TB` into a number of bytes."""
     from dsconfig.core import gpu_memory
 
     try:
@@ -248,7 +248,7 @@ def parse_byte_size(text: str) -> int:
 
 
 def parse_gpu_memory(text: str) -> GpuMemory:
-    """Parse the memory of a GPU, given as a size, the name of a card, or the size under which cards are sold."""
+    """Parse a GPU's memory, given as a size, a card's name, or the size under which cards are sold."""
     from dsconfig.core import gpu_memory
 
     try:
@@ -266,7 +266,7 @@ def parse_parameter_count(text: str) -> int:
 
 
 def parse_positive_count(text: str) -> int:
-    """Parse a whole number above 0, which may be written as 7e9."""
+    """Parse a positive whole number, which may be written as 7e9."""
     try:
         value = float(text)
     except ValueError:
@@ -315,7 +315,7 @@ _WORLD_SIZE = "number of ranks (default: from the launch file, else unknown)"
 
 
 class WideHelpFormatter(argparse.HelpFormatter):
-    """Help formatter that uses the width of the terminal."""
+    """Help formatter that uses the full width of the terminal."""
 
     def __init__(self, prog: str, **options: Any) -> None:
         from dsconfig.render.terminal_style import terminal_width
@@ -323,7 +323,7 @@ class WideHelpFormatter(argparse.HelpFormatter):
         super().__init__(prog, **{"max_help_position": 30, "width": terminal_width() - 2, **options})
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
-        """Wrap each line of the text separately, so that the table of exit codes stays a table."""
+        """Wrap each line of the text separately, which preserves the table of exit codes."""
         from textwrap import fill
 
         lines = text.splitlines()
@@ -335,19 +335,19 @@ class WideHelpFormatter(argparse.HelpFormatter):
 
 
 def _help_entry_indent(line: str) -> int:
-    """Return the column at which the text of a help entry begins, such as 5 in `  0  clean`."""
+    """Return the column at which a help entry's text begins, such as 5 in ` 0 clean`."""
     match = re.match(r" +\S+ {2,}| *", line)
     return match.end() if match else 0
 
 
 class CommandParser(argparse.ArgumentParser):
-    """Parser of `dsconfig` or one of its commands."""
+    """Argument parser for `dsconfig` or one of its commands."""
 
     def __init__(self, prog: str, **options: Any) -> None:
         super().__init__(prog=prog, formatter_class=WideHelpFormatter, allow_abbrev=False, **options)
 
     def error(self, message: str) -> NoReturn:
-        """Report a usage error in one line, without the usage text."""
+        """Report a usage error on one line, without the usage text."""
         missing = message.removeprefix("the following arguments are required: ")
         if missing != message:
             example = EXAMPLES.get(self.prog)
@@ -362,7 +362,7 @@ class CommandParser(argparse.ArgumentParser):
         self.add_argument("-V", "--version", action="version", version=f"dsconfig {__version__}")
 
     def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
-        """Parse the arguments, and reject unknown options here, where the command is known, rather than at the root."""
+        """Parse the arguments; reject unknown options here, where the command is known, not at the root."""
         if args is not None and (name := self._first_unknown_option(args)) is not None:
             self._reject_option(name)
         parsed, extras = super().parse_known_args(args, namespace)
@@ -382,7 +382,7 @@ class CommandParser(argparse.ArgumentParser):
         return parsed, extras
 
     def _first_unknown_option(self, args: Sequence[str]) -> str | None:
-        """Return the first unknown option, except among the arguments after a command or script, parsed elsewhere."""
+        """Return the first unknown option before any command or script, whose arguments are parsed elsewhere."""
         actions = self._option_string_actions
         ends = not {each.nargs for each in self._actions}.isdisjoint((argparse.PARSER, argparse.REMAINDER))
         words = iter(args)
@@ -412,7 +412,7 @@ class CommandParser(argparse.ArgumentParser):
         self.error(f"unknown option `{name}`{hint}")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Reject an invalid choice, and suggest the closest one or list all of them."""
+        """Reject an invalid choice, suggesting the closest one or listing all of them."""
         if action.choices is not None and value not in action.choices:
             raise argparse.ArgumentError(
                 action, f"`{value}` is {_suggest_choice(str(value), action.choices)}"
@@ -428,7 +428,7 @@ def _suggest_choice(word: str, choices: Iterable[str]) -> str:
 
 
 def set_exit_codes(parser: argparse.ArgumentParser, codes: Mapping[int, str], footer: str = "") -> None:
-    """Document the exit codes at the end of the help; code 2 has its usual meaning unless `codes` contains it.
+    """Document the exit codes at the end of the help; `codes` may redefine code 2.
 
     `footer` is printed after the exit codes.
     """
@@ -440,7 +440,7 @@ def set_exit_codes(parser: argparse.ArgumentParser, codes: Mapping[int, str], fo
 
 
 def fail_for_unknown_command(command: str | None, commands: Iterable[str]) -> NoReturn:
-    """End the run because `command` is missing or unknown."""
+    """End the run with an error because `command` is missing or unknown."""
     names = ", ".join(commands)
     if command is None:
         fail_with_usage_error(f"no command given: expected one of {names} (see `dsconfig --help`)")

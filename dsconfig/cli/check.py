@@ -1,4 +1,4 @@
-"""`dsconfig check`: check configs, and report their problems."""
+"""`dsconfig check`: check configs and report their problems."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run_check(args: argparse.Namespace) -> tuple[int, set[str]]:
-    """Check the files once; return the exit code, and the files on which the result depends."""
+    """Check the files once; return the exit code and the files on which the result depends."""
     from dsconfig.cli.command_inputs import options_as_toml, options_from_arguments
 
     options = options_from_arguments(args)
@@ -112,7 +112,7 @@ def _exit_code_of_check(args: argparse.Namespace, checker: FileChecker, fixer: F
 
 
 def _reject_conflicting_options(args: argparse.Namespace) -> None:
-    """Reject options that exclude or require each other."""
+    """Reject options that exclude each other or that lack a required option."""
     check_stdin_filename(args)
     if not args.fix:
         for option in ("unsafe_fixes", "diff", "show_fixes", "exit_non_zero_on_fix"):

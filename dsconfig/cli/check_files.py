@@ -1,4 +1,4 @@
-"""Check of the named files one after another, with totals and a progress line."""
+"""Check the named files one by one, with totals and a progress line."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class FileChecker:
-    """Checker of files one by one, which also fixes them if given a fixer; an unreadable file does not end the run."""
+    """Check files one by one, and fix them if given a fixer; an unreadable file does not end the run."""
 
     def __init__(
         self, options: EffectiveOptions, fixer: FileFixer | None = None, *, quiet: bool = False
@@ -57,7 +57,7 @@ class FileChecker:
         """Report for each path that could not be read, with the reason."""
 
     def gather_files(self, paths: Sequence[str]) -> list[str]:
-        """Return the files to check, each once, in the given order; a directory is replaced by the configs in it."""
+        """Return the files to check in the given order, without duplicates; directories are searched for configs."""
         from dsconfig.check.discover import linked_configs_by_path
 
         files: dict[str, str] = {}
@@ -102,12 +102,12 @@ class FileChecker:
         return names
 
     def _is_excluded(self, path: str) -> bool:
-        """Whether the settings exclude a file or folder that the search for configs finds."""
+        """Return whether the settings exclude a file or folder found while searching for configs."""
         self.progress.show_line(f"Searching for configs: {escape_unprintable(path)}")
         return self.options.is_path_excluded(path)
 
     def _select_named_file(self, name: str) -> list[str]:
-        """Return the named file, unless `--force-exclude` is given and the file is excluded or not a config."""
+        """Return the named file, or nothing if `--force-exclude` applies because it is excluded or not a config."""
         from dsconfig.check.discover import is_config_file, is_skipped_by_discovery
 
         if not self.options.overrides.force_exclude or name == "-" or not os.path.lexists(name):
@@ -122,14 +122,14 @@ class FileChecker:
         return [name]
 
     def report_on_files(self, names: Sequence[str]) -> Iterator[Report]:
-        """Yield the reports on the files, including those that could not be read."""
+        """Yield a report for each file, including files that cannot be read."""
         yield from self.unread
         for name in self.progress.track_names(names):
             for document in self.documents_in_file(name):
                 yield from self.try_to_check(name, document)
 
     def list_files(self, names: Sequence[str]) -> Iterator[str]:
-        """Yield a line for each file to check with its consumer; configs follow the launch files that name them."""
+        """Yield a line with the consumer of each file to check; configs follow the launch files that name them."""
         from dsconfig.check.check import check_jobs, job_with_options
 
         launches = {launch for several in self.named_by.values() for launch in several}
@@ -159,7 +159,7 @@ class FileChecker:
         return read_stdin(self.options.stdin_name) if name == "-" else read_file(name)
 
     def documents_in_file(self, name: str) -> Iterator[Document | None]:
-        """Yield the configs in a file, of which a Python source may have several, or None if the file cannot be read.
+        """Yield the configs in a file, several for some Python sources, or None if it cannot be read.
 
         With a fixer, each config comes from the text after the fixes of the configs before it.
         """
@@ -186,7 +186,7 @@ class FileChecker:
             self.fixer.write_python_source(name)
 
     def try_to_check(self, name: str, document: Document | None) -> list[Report]:
-        """Return the reports on a config and the files that it names, or a report on why the config cannot be read."""
+        """Return the reports on a config and the files that it names, or one on why it cannot be read."""
         if document is None:
             return self.unread[-1:]
         unread_before = len(self.unread)
@@ -225,7 +225,7 @@ class FileChecker:
         return self.unread[unread_before:]
 
     def _report_of_sibling(self, document: Document) -> Report:
-        """Return the report on one of several configs of a Python source, whose fixes are verified together."""
+        """Return the report on one of several configs in a Python source, whose fixes are verified together."""
         if not self._sibling_reports:
             from dsconfig.check.check import check_with_options
             from dsconfig.fix.verify_sibling_fixes import verify_siblings
@@ -235,7 +235,7 @@ class FileChecker:
         return self._sibling_reports[self._siblings.index(document)]
 
     def _complete_report(self, report: Report, located: LocatedConfig, job: Job) -> Report:
-        """Complete a report: apply the options, verify fixes, and describe the job that loads the config."""
+        """Apply the options to a report, verify its fixes, and describe the job that loads the config."""
         report = _with_verified_fixes(apply_options_to_report(report, self.options))
         if located.job is None:
             return report
@@ -255,7 +255,7 @@ class FileChecker:
 
 
 def _with_verified_fixes(report: Report) -> Report:
-    """Return the report with verified fixes; `fix.verify_fixes` is imported only for reports that have fixes."""
+    """Return the report with verified fixes, importing `fix.verify_fixes` only if there are any."""
     if not report.has_fixes:
         return report
     from dsconfig.fix.verify_fixes import verify_fixes_of_reports
@@ -267,7 +267,7 @@ def _with_verified_fixes(report: Report) -> Report:
 
 
 class DiagnosticTotals:
-    """Totals over the reports of a run, and the notes of the reports."""
+    """Totals over all reports of a run, and the notes of these reports."""
 
     def __init__(self, options: EffectiveOptions) -> None:
         self.options = options
@@ -290,11 +290,11 @@ class DiagnosticTotals:
 
     @property
     def linked_file_paths(self) -> Iterable[str]:
-        """Paths of files that were checked because other files name them."""
+        """Paths of the files that were checked only because other files name them."""
         return self._reported
 
     def count_reports(self, report: Report, *, again: bool = False) -> Iterator[Report]:
-        """Count a report and those of linked files; diagnostics that were reported before are left out."""
+        """Count a report and those of linked files, leaving out diagnostics that were reported before."""
         if report.summary and report.summary.config and report.is_embedded:
             # A dict of the program, which other commands start as well.
             report = report.copy_with(diagnostics=self._new_diagnostics(report, report.summary.config))
@@ -313,7 +313,7 @@ class DiagnosticTotals:
                 yield from self.count_reports(child.copy_with(diagnostics=new), again=again)
 
     def _new_diagnostics(self, report: Report, config: str) -> tuple[Diagnostic, ...]:
-        """Return the diagnostics of a config that were not reported before.
+        """Return the diagnostics of a config that have not been reported before.
 
         `config` is the path of the config, or the location of the call that receives it.
         """
@@ -323,7 +323,7 @@ class DiagnosticTotals:
         return new
 
     def _count_report(self, report: Report, *, again: bool) -> None:
-        """Count the diagnostics of a report, and the file unless it has been counted."""
+        """Count a report's diagnostics, and its file unless it has been counted."""
         notes = report.shown_notes if self.shows_jobs else report.notes
         if report.why_not_config:
             self.notes.extend(each for each in notes if each not in self.notes)
@@ -345,7 +345,7 @@ class DiagnosticTotals:
             )
 
     def _count_file(self, report: Report, options: EffectiveOptions) -> None:
-        """Count a file once, whichever jobs load it."""
+        """Count a file once, regardless of how many jobs load it."""
         self.targets[self._describe_target(report.target, options)] += 1
         self.readers[report.reader] += 1
         self.suppressed += len(report.suppressed)
@@ -370,7 +370,7 @@ class DiagnosticTotals:
         return "".join(note_line(text, style) for text in notes) + last
 
     def overview_by_rule(self, style: TerminalStyle, *, fixing: bool, listed: bool = False) -> str:
-        """Return the number of diagnostics by rule and advice on where to start, or "" for a short report."""
+        """Return the number of diagnostics per rule and where to start, or "" for a short report."""
         from dsconfig.render.summary import overview_of_rules
 
         errors = self.by_severity["error"]
@@ -379,7 +379,7 @@ class DiagnosticTotals:
 
 
 def _path_of_config(report: Report) -> str:
-    """Return the path of a config, with the line for a config in a program."""
+    """Return the path of a config; for a config in a program, with its line."""
     path, document = os.path.realpath(report.name), report.document
     if document is None or not document.is_in_program or document.root is None:
         return path
@@ -387,7 +387,7 @@ def _path_of_config(report: Report) -> str:
 
 
 def _reaches_threshold(severity: str, threshold: str) -> bool:
-    """Whether a severity is at or above the threshold; no severity reaches the threshold `never`."""
+    """Return whether a severity is at or above the threshold, which `never` excludes."""
     worst_first: tuple[str, ...] = SEVERITIES
     return threshold != "never" and worst_first.index(severity) <= worst_first.index(threshold)
 
@@ -401,7 +401,7 @@ _INTERVAL = 0.1
 
 
 class ProgressLine:
-    """Progress line on stderr, shown on a terminal if a run takes a while."""
+    """A progress line on stderr, shown if the run takes a while on a terminal."""
 
     def __init__(self, *, quiet: bool = False) -> None:
         self._shows = not quiet and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
@@ -409,7 +409,7 @@ class ProgressLine:
         self._line = ""
 
     def show_line(self, line: str) -> None:
-        """Replace the progress line; the cursor stays at the start, so that the next message overwrites the line."""
+        """Replace the progress line, leaving the cursor at its start so that the next message overwrites it."""
         if self._shows and (now := monotonic()) >= self._next:
             self._next = now + _INTERVAL
             width = terminal_width(sys.stderr) - 1
@@ -422,7 +422,7 @@ class ProgressLine:
             self._line = line
 
     def clear_line(self) -> None:
-        """Remove the progress line."""
+        """Erase the progress line."""
         if self._line:
             print(
                 " " * min(len(self._line), terminal_width(sys.stderr) - 1),
@@ -433,7 +433,7 @@ class ProgressLine:
             self._line = ""
 
     def track_names(self, names: Sequence[str]) -> Iterator[str]:
-        """Yield the names, and show the number of checked files on the progress line."""
+        """Yield the names while showing on the progress line how many files were checked."""
         from dsconfig.render.summary import count_noun
 
         total = count_noun(len(names), "file")

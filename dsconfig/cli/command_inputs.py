@@ -1,4 +1,4 @@
-"""Inputs of a command: the config, the other files that it reads, and the options from its arguments."""
+"""The inputs of a command: the config, the other files that it reads, and the options from its arguments."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def read_config_document(name: str, job: int | None = None, *, is_written: bool = False) -> Document:
-    """Read the config; end the run if it cannot be read.
+    """Read the config, or end the run with an error.
 
     `job` is the number, from 1, of the job of a script or config of a Python source to use if there are several; if
     it is None, a note names the jobs. `is_written` says that the command changes the config, which a note cannot
@@ -67,7 +67,7 @@ def read_config_document(name: str, job: int | None = None, *, is_written: bool 
 
 
 def require_known_values(document: Document) -> None:
-    """End the run if a config in a Python source has values that are only known at run time."""
+    """End the run with an error if a config in a Python source has values known only at run time."""
     if not document.is_in_program:
         return
     from dsconfig.launch.python.config_dicts import paths_unknown_before_run
@@ -84,7 +84,7 @@ def require_known_values(document: Document) -> None:
 
 
 def read_stdin(name: str) -> Document:
-    """Read stdin as a document of this name.
+    """Read a document with this name from stdin.
 
     Raises:
         OSError: stdin cannot be read.
@@ -103,7 +103,7 @@ def read_stdin(name: str) -> Document:
 
 
 def read_mapping_file(name: str | None) -> JsonObject | None:
-    """Read the JSON or YAML object in a file; return None if no file is named."""
+    """Read a JSON or YAML object from a file; return None if no file is named."""
     from dsconfig.document.read_document import read_mapping_file
 
     if name is None:
@@ -117,7 +117,7 @@ def read_mapping_file(name: str | None) -> JsonObject | None:
 
 
 def write_output_file(name: str, data: bytes) -> None:
-    """Write a file atomically; end the run if the file cannot be written."""
+    """Write a file atomically, or end the run with an error."""
     from dsconfig.document import atomic_write
 
     forbid_link(name)
@@ -145,7 +145,7 @@ def _reject_ci_commands(data: bytes) -> None:
 
 
 def is_stdout_target(name: str) -> bool:
-    """Whether a path is the file that stdout is redirected to, such as `/dev/stdout`."""
+    """Return whether stdout is redirected to the file at a path, such as `/dev/stdout`."""
     try:
         return os.path.samestat(os.stat(name), os.fstat(sys.stdout.fileno()))
     except (OSError, ValueError, AttributeError):  # no such file, or stdout has no descriptor
@@ -153,13 +153,13 @@ def is_stdout_target(name: str) -> bool:
 
 
 def forbid_link(name: str) -> None:
-    """Reject a link that leads out of the repository, because writing to it could overwrite any file."""
+    """Reject a link that leads outside the repository, because writing to it could overwrite any file."""
     if is_link_out_of_repository(name):
         fail_with_usage_error(f"{name} is a link to a file that {OUTSIDE}; pass that path to write there")
 
 
 def forbid_overwrite(name: str, *inputs: str | None, advice: str = "choose another name") -> None:
-    """Reject an output file that is the same file as one of the inputs, even under another name."""
+    """Reject an output file that is one of the inputs, even under another name."""
     for other in inputs:
         if other and _is_same_file(name, other):
             fail_with_usage_error(
@@ -170,7 +170,7 @@ def forbid_overwrite(name: str, *inputs: str | None, advice: str = "choose anoth
 def forbid_overwriting_sources(
     name: str, document: Document, *others: str | None, advice: str = "choose another name"
 ) -> None:
-    """Reject an output file that is the config, a file that the config names or that names it, or another input."""
+    """Reject an output file that is the config, a file linked with the config, or another input."""
     from dsconfig.launch.located_config import files_affecting_diagnostics
 
     with suppress(OSError):  # reported where the file is read
@@ -178,7 +178,7 @@ def forbid_overwriting_sources(
 
 
 def _is_same_file(name: str, other: str) -> bool:
-    """Whether two paths are the same file, including through links or a case-insensitive file system."""
+    """Return whether two paths refer to the same file, through links or a case-insensitive file system."""
     try:
         status = os.fstat(sys.stdin.fileno()) if other == "-" else os.stat(other)
         return stat.S_ISREG(status.st_mode) and os.path.samestat(os.stat(name), status)
@@ -208,7 +208,7 @@ def redirect_to_file(name: str, run: Callable[[], tuple[int, set[str]]]) -> int:
 
 
 def os_error_reason(error: OSError) -> str:
-    """Return the reason of an OS error without the file name."""
+    """Return the reason for an OS error, without the file name."""
     text = error.strerror or str(error)
     return text[:1].lower() + text[1:]
 
@@ -217,7 +217,7 @@ def os_error_reason(error: OSError) -> str:
 
 
 def options_from_arguments(args: argparse.Namespace) -> EffectiveOptions:
-    """Return the options of a run; end the run if a release, rule or setting is unknown."""
+    """Return the options of a run; end it with an error if a release, rule or setting is unknown."""
     requested = _overrides_from_arguments(args)
     return working_directory_options(requested, _settings_finder(args, requested))
 
@@ -231,7 +231,7 @@ def _overrides_from_arguments(args: argparse.Namespace) -> CommandLineOverrides:
 
 
 def _settings_finder(args: argparse.Namespace, requested: CommandLineOverrides) -> SettingsFinder:
-    """Return the finder of settings: the nearest file, that of `--config`, or none with `--isolated`."""
+    """Return how to find settings: in the nearest file, in that of `--config`, or not at all (`--isolated`)."""
     path = getattr(args, "config", None)
     if not getattr(args, "isolated", False):
         return SettingsFinder(requested, None if path is None else _read_settings_file(path))
@@ -253,7 +253,7 @@ def _read_settings_file(path: str) -> SettingsFile:
 
 
 def require_config(document: Document) -> None:
-    """End the run if the file is not a DeepSpeed config."""
+    """End the run with an error if the file is not a DeepSpeed config."""
     from dsconfig.launch.classify_config_file import describe_hostfile
 
     # A hostfile is checked by itself, but no other command can do anything with it.
@@ -264,7 +264,7 @@ def require_config(document: Document) -> None:
 def job_from_arguments(
     args: argparse.Namespace, document: Document, located: LocatedConfig | None = None
 ) -> Job:
-    """Return the job of a config as the arguments and settings describe it; end the run if the release is unknown.
+    """Return the job of a config according to the arguments and settings.
 
     Prints a note if the version of the consumer is unknown.
     """
@@ -291,7 +291,7 @@ def job_from_arguments(
 
 
 def schema_release_and_consumer(args: argparse.Namespace) -> tuple[ReleaseTarget, str | None]:
-    """Return the release and the consumer of a schema; a schema without a consumer is valid for all of them."""
+    """Return the release and the consumer of a schema; without a consumer, it is valid for all of them."""
     target, settings = _target_and_settings(args)
     if len(target.releases) > 1:
         print_note(f"using {target.releases[-1]}, the newest release of {target.text}")
@@ -301,7 +301,7 @@ def schema_release_and_consumer(args: argparse.Namespace) -> tuple[ReleaseTarget
 
 
 def settings_of_folder(args: argparse.Namespace) -> SettingsFile:
-    """Return the settings of the working directory."""
+    """Return the settings that apply to the working directory."""
     return _settings_finder(args, _overrides_from_arguments(args)).here
 
 
@@ -315,7 +315,7 @@ def _target_and_settings(args: argparse.Namespace) -> tuple[ReleaseTarget, Setti
 
 
 def _parse_per_file_rules(entries: Sequence[str], option: str) -> list[tuple[str, list[str]]]:
-    """Parse rules by file pattern, such as `a/*.json:DSC101,DSC2,b.json:DSC3`, where a colon follows each pattern."""
+    """Parse file patterns with rules: `a/*.json:DSC101,DSC2,b.json:DSC3`."""
     pairs: list[tuple[str, list[str]]] = []
     for entry in entries:
         pattern, colon, rule = entry.rpartition(":")
@@ -331,7 +331,7 @@ def _parse_per_file_rules(entries: Sequence[str], option: str) -> list[tuple[str
 
 
 def options_as_toml(options: EffectiveOptions) -> str:
-    """Return the options as TOML that can be pasted into a settings file, with their origins as comments."""
+    """Return the options as TOML for a settings file, with the origin of each as a comment."""
     from dsconfig.render.terminal_style import escape_unprintable
 
     settings, target = options.settings, options.target

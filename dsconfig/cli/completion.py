@@ -47,7 +47,7 @@ def _all_parser_actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Ac
 
 
 def _set_shtab_completion(action: argparse.Action) -> None:
-    """Set the values of an option or argument for the completion by shtab."""
+    """Tell shtab how to complete the value of an option or argument."""
     import shtab
 
     from dsconfig.check.rule_selector import rule_names_by_code

@@ -1,4 +1,4 @@
-"""`dsconfig editor`: set up an editor with the language server, or with the JSON Schemas."""
+"""`dsconfig editor`: set up an editor with the language server or the JSON Schemas."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _config_patterns(args: argparse.Namespace) -> SchemaFilePatterns:
-    """Return file patterns of configs and launch files, and the paths of files that only their content identifies."""
+    """Return file patterns for configs and launch files, and the paths of files recognized only by content."""
     from dsconfig.check.discover import find_configs, read_small_file, resembles_accelerate_file
     from dsconfig.cli.command_inputs import options_from_arguments
     from dsconfig.document import read_bytes
@@ -75,7 +75,7 @@ def _config_patterns(args: argparse.Namespace) -> SchemaFilePatterns:
 
 
 def _is_config_text(data: Json) -> bool:
-    """Whether the content of a file is a config, and not a launch file that names or contains one."""
+    """Return whether a file contains a config, rather than a launch file that names or contains one."""
     from dsconfig.launch.classify_config_file import has_config_keys
     from dsconfig.launch.launch_file_formats import detect_launch_format
 
@@ -100,7 +100,7 @@ def _configure_language_server(args: argparse.Namespace) -> int:
 
 
 def _write_files(files: list[EditorSettingsFile]) -> None:
-    """Write the settings files of an editor, once the new text of all of them is known."""
+    """Write an editor's settings files after the new text of all of them has been determined."""
     from dsconfig.cli.command_inputs import os_error_reason, write_output_file
     from dsconfig.schema.editor_settings import SettingsConflictError
 

@@ -1,4 +1,4 @@
-"""Exit codes, and the errors and notes that a command prints on stderr.
+"""Exit codes, and how a command prints errors and notes to stderr.
 
 The `run` of a command returns CLEAN or PROBLEMS. Usage errors and unreadable files end in FAILED, with one line on
 stderr.
@@ -17,17 +17,17 @@ CLEAN, PROBLEMS, FAILED = 0, 1, 2
 
 
 class UsageError(Exception):
-    """A command is used incorrectly; the message is one line."""
+    """A command is used incorrectly; the message is a single line."""
 
 
 def print_error(message: str) -> None:
-    """Print an error on stderr."""
+    """Print an error to stderr."""
     sys.stdout.flush()  # so that earlier output comes first on a terminal
     _print_message_line("error", message)
 
 
 def print_note(message: str) -> None:
-    """Print a note on stderr."""
+    """Print a note to stderr."""
     _print_message_line("note", message)
 
 
@@ -41,7 +41,7 @@ def _print_message_line(kind: str, message: str) -> None:
 
 
 def print_internal_error(error: Exception, name: str | None = None) -> None:
-    """Print an internal error and ask for a report; with DSCONFIG_DEBUG set, print the traceback too."""
+    """Print an internal error and ask for a bug report, with the traceback if DSCONFIG_DEBUG is set."""
     if os.environ.get("DSCONFIG_DEBUG"):
         import traceback
 

@@ -1,4 +1,4 @@
-"""`dsconfig explain`: show the page of a rule, a key or an advisory, or the cause of an error message."""
+"""`dsconfig explain`: show the documentation of a rule, key or advisory, or explain an error message."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _explain_error_message(text: str, args: argparse.Namespace, style: TerminalStyle) -> str | None:
-    """Explain an error message in a text, or return None if the text contains no known one."""
+    """Explain the error message in a text, or return None if no message in it is known."""
     from dsconfig.core.releases import UnknownReleaseError, resolve_target
 
     try:
@@ -90,7 +90,7 @@ def _explain_error_message(text: str, args: argparse.Namespace, style: TerminalS
 
 
 def _check_config(args: argparse.Namespace) -> Report:
-    """Check the config that an error message is about."""
+    """Check the config from which an error message resulted."""
     from dsconfig.check.build_job import build_job, job_from_arguments
     from dsconfig.check.check import check
     from dsconfig.launch.located_config import locate_config
@@ -100,7 +100,7 @@ def _check_config(args: argparse.Namespace) -> Report:
 
 
 def _explain_rules(word: str, style: TerminalStyle) -> str | None:
-    """Return the page of one rule, or a line for each rule if a code prefix matches several."""
+    """Return the page of a rule, or one line per rule if a code prefix matches several."""
     from dsconfig.check.rule_selector import rules_matching_selector
     from dsconfig.rules import RULES
 
@@ -129,7 +129,7 @@ def _rule_page(rule: Rule, style: TerminalStyle) -> str:
 
 
 def _explain_advisory(word: str, style: TerminalStyle) -> str | None:
-    """Return the documentation of the advisory with this name, if there is one."""
+    """Return the documentation of the advisory with this name, or None if there is none."""
     from dsconfig.rules._advisory_table import advisory_documentation, load_advisories
 
     for each in load_advisories():
@@ -195,7 +195,7 @@ _MAX_SUGGESTIONS = 6
 
 
 def _names_containing(word: str, names: Iterable[str]) -> list[str]:
-    """Return the names with a part equal to `word`, or else with a part that starts with it, the shortest first."""
+    """Return the names with a part equal to `word`, or else starting with it, shortest first."""
     for pattern in (rf"(?:^|[._-]){re.escape(word)}(?:$|[._-])", rf"(?:^|[._-]){re.escape(word)}"):
         matches = [name for name in names if re.search(pattern, name.lower())]
         if matches and len(word) > 1:
@@ -217,7 +217,7 @@ def _join_words(words: list[str]) -> str:
 
 
 class ErrorExplanation(NamedTuple):
-    """Known error messages in a text, the most likely first, with details from the text and from a config."""
+    """The known error messages in a text, most likely first, with details from the text and the config."""
 
     matches: Sequence[ErrorMessageMatch]
     keys: Sequence[str] = ()
@@ -246,13 +246,13 @@ def explain_error(text: str, target: ReleaseTarget, report: Report | None = None
 
 
 def explanation_as_text(explanation: ErrorExplanation, style: TerminalStyle) -> str:
-    """Render the explanation of an error for a terminal."""
+    """Format the explanation of an error for a terminal."""
     first, *others = explanation.matches
     return render_markdown("\n".join(_explanation_as_markdown(first, others, explanation)), style)
 
 
 def explanation_as_json(explanation: ErrorExplanation) -> str:
-    """Render the explanation of an error as JSON, for tools and the site."""
+    """Format the explanation of an error as JSON, for tools and the site."""
     return json.dumps(
         {
             "matches": [
@@ -317,7 +317,7 @@ def _explanation_as_markdown(
 def _describe_match_in_config(
     match: ErrorMessageMatch, report: Report, diagnostics: Sequence[Diagnostic]
 ) -> str:
-    """Describe whether the config causes the message, as far as rules can tell."""
+    """Describe whether the config is the cause of the message, as far as rules can tell."""
     name, codes = report.name, ", ".join(match.entry.rules)
     if not codes:
         return f"`{name}`: dsconfig has no rule for this error, so the config alone does not show whether it applies."
@@ -343,7 +343,7 @@ _VALUE = re.compile(r"input_value=(?P<value>.*?), input_type=")
 
 
 class PydanticFieldError(NamedTuple):
-    """A config field that a pydantic model of DeepSpeed rejects."""
+    """A config field that DeepSpeed's pydantic model rejects."""
 
     path: str
     """Dotted path from the top level of the config."""
@@ -353,7 +353,7 @@ class PydanticFieldError(NamedTuple):
 
 
 def _parse_pydantic_errors(text: str) -> Iterator[PydanticFieldError]:
-    """Yield the rejected fields in a pydantic error, if its model is a section of the config."""
+    """Yield the rejected fields of a pydantic error whose model is a section of the config."""
     head = _HEAD.search(text)
     section = None if head is None else _section_paths_by_class().get(head["model"])
     if head is None or section is None:
@@ -375,7 +375,7 @@ def _parse_literal(text: str) -> Json:
 
 @cache
 def _section_paths_by_class() -> dict[str, str]:
-    """Map the names of DeepSpeed's config classes to the dotted path of their section."""
+    """Map the names of DeepSpeed's config classes to the dotted paths of their sections."""
     from dsconfig.model.key_description import deepspeed_source_of_key
     from dsconfig.model.key_table import iter_keys
 
@@ -393,7 +393,7 @@ _KEY_RULES = ("DSC10",)
 
 
 def _explain_rejected_key(error: PydanticFieldError, target: ReleaseTarget) -> str:
-    """Explain a rejected key by checking a minimal config that contains it."""
+    """Explain why a key is rejected, by checking a minimal config with this key."""
     from dsconfig.check.check import check_document
     from dsconfig.document import read_dict
 
@@ -415,7 +415,7 @@ def _explain_rejected_key(error: PydanticFieldError, target: ReleaseTarget) -> s
 
 
 def _describe_releases_of_key(path: str) -> str:
-    """Return a sentence with the releases that read a key, or "" for an unknown key."""
+    """Return a sentence about the releases that read a key, or "" for an unknown key."""
     from dsconfig.core.releases import NEVER, release_name
     from dsconfig.model.key_table import iter_keys
 

@@ -1,4 +1,4 @@
-"""Search for a first config that fits: the fastest ZeRO level within the memory of a GPU, and its launch command."""
+"""Find a first config for a model and GPU: the fastest ZeRO level that fits, and the launch command."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from dsconfig.memory import Verdict
 
 
 class JobRequest(NamedTuple):
-    """A job that the user wants to run, and the machines for it."""
+    """The job that the user wants to run, and the machines available."""
 
     model: str
     """Name of the model, or path of its `config.json`."""
@@ -53,18 +53,18 @@ class JobRequest(NamedTuple):
 
     @property
     def memory_limits(self) -> RequestedLimits:
-        """The memory of a GPU and of a node."""
+        """The memory limits of a GPU and of a node."""
         return RequestedLimits(self.gpu, self.host, self.margin)
 
     @property
     def precision(self) -> str:
-        """`bf16`, or `fp16` if the GPU has no bfloat16."""
+        """`bf16`, or `fp16` if the GPU does not support bfloat16."""
         cards = {name for name, _ in self.gpu.cards}
         return "fp16" if cards and cards <= WITHOUT_BF16 else "bf16"
 
 
 class PresetStep(NamedTuple):
-    """A preset as one step of the search."""
+    """A preset that the search tries as one of its steps."""
 
     preset: str
     offload: str
@@ -89,7 +89,7 @@ MOST_RANKS = 4096
 
 
 class TriedSetting(NamedTuple):
-    """One setting that the search has tried, with its estimate."""
+    """A setting that the search has tried, with its estimate."""
 
     level: PresetStep
     checkpointing: bool
@@ -104,7 +104,7 @@ class TriedSetting(NamedTuple):
 
 
 class FittingPlan(NamedTuple):
-    """Result of the search for a fitting config."""
+    """The result of the search for a config that fits."""
 
     request: JobRequest
     trials: tuple[TriedSetting, ...]
@@ -119,7 +119,7 @@ class FittingPlan(NamedTuple):
 
     @property
     def verdict(self) -> Verdict:
-        """Verdict on whether a config fits; unknown if one of the settings may fit."""
+        """Whether a config fits; unknown if one of the tried settings may fit."""
         if self.chosen is not None:
             return FITS
         may_fit = any(EXCEEDS not in (each.verdict, each.host_verdict) for each in self.trials)
@@ -127,7 +127,7 @@ class FittingPlan(NamedTuple):
 
 
 def find_fitting_config(request: JobRequest) -> FittingPlan:
-    """Find the fastest level that fits, without activation checkpointing if possible, and its largest micro batch.
+    """Find the fastest level that fits, preferably without activation checkpointing, and its largest micro batch.
 
     Raises:
         NotModelledError: the model is unknown or not supported.
@@ -165,7 +165,7 @@ def find_fitting_config(request: JobRequest) -> FittingPlan:
 
 
 def _maximize_micro_batch(plan: FittingPlan) -> FittingPlan:
-    """Return the plan with the largest micro batch that fits, which is a power of two."""
+    """Return the plan with the largest power of two as micro batch that still fits."""
     chosen = plan.chosen
     while chosen is not None and chosen.micro_batch < MOST_MICRO:
         larger = _try_setting(plan.request, chosen.level, chosen.checkpointing, chosen.micro_batch * 2)
@@ -182,7 +182,7 @@ def _does_fit(trial: TriedSetting) -> bool:
 def _try_setting(
     request: JobRequest, level: PresetStep, checkpointing: bool, micro_batch: int
 ) -> TriedSetting:
-    """Estimate a setting from the exact text that would be written, with the arguments that the command passes."""
+    """Estimate a setting using the exact config text and arguments that would be written."""
     arguments = planned_training_arguments(request, checkpointing, micro_batch)
     options = MemoryOptions(
         request.model,
@@ -213,19 +213,19 @@ def _try_setting(
 
 
 def needed_gpu_bytes(request: JobRequest, estimate: Estimate) -> int:
-    """Return the highest expected memory in `nvidia-smi`, or that of the tensors if the user sets the headroom."""
+    """Return the GPU memory to compare with the limit: the expected maximum, or the tensors alone with a headroom."""
     if request.margin is None and estimate.device is not None:
         return estimate.device.high(request.gpu.most)
     return estimate.rank.upper_bound
 
 
 def _needs_zero_init(request: JobRequest, level: PresetStep) -> bool:
-    """Whether the script itself has to build the model under `zero.Init`, as Transformers and Accelerate would."""
+    """Return whether the script itself must build the model under `zero.Init`, unlike with Transformers."""
     return level.preset.startswith("zero3") and request.consumer not in HUGGING_FACE
 
 
 def planned_training_arguments(request: JobRequest, checkpointing: bool, micro_batch: int) -> JsonObject:
-    """Return the training arguments from which the Trainer resolves "auto"; empty for other consumers."""
+    """Return the arguments from which the Trainer resolves "auto", or none for other consumers."""
     if request.consumer != "transformers":
         return {}
     arguments: JsonObject = {
@@ -237,12 +237,12 @@ def planned_training_arguments(request: JobRequest, checkpointing: bool, micro_b
 
 
 def _auto_values(request: JobRequest) -> JsonObject:
-    """Return the values of "auto" keys that the training script sets, rather than the config or the command."""
+    """Return the values with which the training script replaces "auto"."""
     return {STEPS: ACCUMULATION} if request.consumer == "accelerate" else {}
 
 
 def config_text(request: JobRequest, level: PresetStep, micro_batch: int) -> str:
-    """Return the text of the config: the preset for this consumer, precision and micro batch."""
+    """Return the config text: the consumer's preset with precision and micro batch filled in."""
     body = presets.preset_config(level.preset, request.target, request.consumer, remarks=True)
     if request.precision == "fp16":
         body = presets.preset_in_fp16(body)
@@ -265,7 +265,7 @@ def config_text(request: JobRequest, level: PresetStep, micro_batch: int) -> str
 
 
 def _parameter_buffer_numel(request: JobRequest) -> int:
-    """Return the number of elements of a buffer for the largest shard of a parameter, at least DeepSpeed's default."""
+    """Return the numel of a buffer for the largest parameter shard, at least DeepSpeed's default."""
     largest = max(
         weight.numel for weight in weights_of(load_model(request.model).shape, 2, autocast=False).weights
     )
@@ -278,7 +278,7 @@ SCRIPT_NAME = "launch.sh"
 
 
 def launch_script(plan: FittingPlan) -> str:
-    """Return a shell script that starts the job, with comments on what the training script itself has to do."""
+    """Return a shell script that starts the job, with comments on what the training script must do."""
     request, chosen = plan.request, plan.chosen
     assert chosen is not None
     needed = format_gib(chosen.needed)
@@ -293,7 +293,7 @@ def _quote_for_shell(word: str) -> str:
 
 
 def _launch_command_words(plan: FittingPlan) -> Iterator[Sequence[str]]:
-    """Yield the words of the launch command in groups, one for each line."""
+    """Yield the words of the launch command, grouped by line."""
     request, chosen = plan.request, plan.chosen
     assert chosen is not None
     per_node = min(request.gpus_per_node, request.world_size)
@@ -334,7 +334,7 @@ def _launch_command_words(plan: FittingPlan) -> Iterator[Sequence[str]]:
 
 
 def duties_of_training_script(plan: FittingPlan) -> list[str]:
-    """Return the steps that the training script must take, because neither the config nor the launcher can."""
+    """Return what the training script itself must do, because no config or launcher can."""
     request, chosen = plan.request, plan.chosen
     assert chosen is not None
     per_node = min(request.gpus_per_node, request.world_size)
@@ -365,12 +365,12 @@ def duties_of_training_script(plan: FittingPlan) -> list[str]:
 
 
 def format_gib(number: int) -> str:
-    """Format bytes as GiB with one decimal."""
+    """Format a number of bytes in GiB with one decimal."""
     return f"{number / (1 << 30):.1f}"
 
 
 def job_headline(request: JobRequest) -> str:
-    """Describe the requested job in one line."""
+    """Describe the requested job on one line."""
     gpu = request.gpu.name or f"{format_gib(request.gpu.least)} GiB"
     gpus = "GPU" if request.world_size == 1 else "GPUs"
     lora = f", LoRA {request.lora}" if request.lora else ""
@@ -381,7 +381,7 @@ def job_headline(request: JobRequest) -> str:
 
 
 def search_report(plan: FittingPlan) -> Iterator[str]:
-    """Yield the lines of the search result: the settings tried, the one chosen, and why."""
+    """Yield the lines that report the search: settings tried, setting chosen, and why."""
     request = plan.request
     yield f"{job_headline(request)}:"
     width = max(len(_setting_title(each)) for each in plan.trials)
@@ -490,7 +490,7 @@ def memory_command(plan: FittingPlan) -> str:
 
 
 def default_sequence_length(model: str) -> int:
-    """Return the default number of tokens per sequence, capped at the maximum of the model if the model is known."""
+    """Return the default tokens per sequence, capped at the model's maximum if it is known."""
     try:
         most = load_model(model).shape.max_position_embeddings
     except (OSError, ValueError):
@@ -499,7 +499,7 @@ def default_sequence_length(model: str) -> int:
 
 
 def detect_local_gpus(folder: str = "/proc/driver/nvidia/gpus") -> tuple[int, str]:
-    """Return the number of NVIDIA GPUs of this machine and the name of the card; 0 if there are none or they differ.
+    """Return the number and model of the NVIDIA GPUs in this machine, or 0 if there are none or they differ.
 
     The driver lists the GPUs in files, so that no program has to run.
     """

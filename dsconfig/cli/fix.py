@@ -1,4 +1,4 @@
-"""`dsconfig fix`: apply fixes, and list the fixes and the remaining problems."""
+"""`dsconfig fix`: apply fixes, and list them and the remaining problems."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
 def _fix_summary_lines(
     fixer: FileFixer, left: list[Report], target: ReleaseTarget, style: TerminalStyle
 ) -> Iterator[str]:
-    """Yield a line for each applied fix, each remaining problem, and each note."""
+    """Yield a line for each applied fix, each remaining problem and each note."""
     from dsconfig.render.concise import render
     from dsconfig.render.terminal_style import escape_unprintable
 

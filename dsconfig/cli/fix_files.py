@@ -1,4 +1,4 @@
-"""Application of fixes to files, and the report on the remaining problems."""
+"""Apply fixes to files, and report the remaining problems."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from dsconfig.render.terminal_style import escape_unprintable
 
 
 def belongs_to_repository(path: str, launch: str) -> bool:
-    """Whether a file that a launch file names belongs to the repository or folder, and is not an installed package."""
+    """Return whether a file named by a launch file is in its repository or folder, not in an installed package."""
     return SKIPPED.isdisjoint(path.split(os.sep)) and may_read_file(path, launch)
 
 
@@ -39,7 +39,7 @@ def _with_options(checker: Checker, options: EffectiveOptions) -> Checker:
 
 
 class FileFixer:
-    """Fixer of files one by one; with `diff`, the changes are printed on stdout and nothing is written."""
+    """Fix files one by one, or with `diff`, print the changes without writing anything."""
 
     def __init__(self, options: EffectiveOptions, *, unsafe: bool, diff: bool) -> None:
         self.options, self.unsafe, self.diff = options, unsafe, diff
@@ -62,7 +62,7 @@ class FileFixer:
         """Python source whose configs are being fixed, as first read, and its new text."""
 
     def fix_file(self, name: str, document: Document) -> Report:
-        """Fix the document read from `name` and the files that it names; return the report on the new texts."""
+        """Fix a document and the files that it names; return the report on the new texts."""
         settings = self.options.options_of_file(document.name)
         # The jobs are those of the original text: a fix may remove the evidence.
         checkers = [
@@ -77,7 +77,7 @@ class FileFixer:
         return left
 
     def latest_config(self, document: Document, number: int) -> Document:
-        """Return the config with this index in a Python source, after the fixes of the configs before it."""
+        """Return one of several configs in a Python source after the configs before it were fixed."""
         if self._source is None or not document.is_in_program:
             return document
         from dsconfig.launch.python.config_dicts import sibling_documents
@@ -85,7 +85,7 @@ class FileFixer:
         return sibling_documents(document, self._source[1])[number]
 
     def write_python_source(self, name: str) -> None:
-        """Write a Python source after all of its configs are fixed."""
+        """Write a Python source once all of its configs are fixed."""
         if self._source is not None:
             document, text = self._source
             self._source = None
@@ -121,7 +121,7 @@ class FileFixer:
         return fixed.report
 
     def _fix_linked_config(self, launch: str, report: Report) -> Report:
-        """Fix a config that a launch file names, with fixes that work for all jobs that load the config."""
+        """Fix a config that a launch file names, using only fixes that suit all jobs that load it."""
         document = report.document
         if document is None or launch == "-" or document.is_data or not os.path.isfile(document.name):
             return report
@@ -146,7 +146,7 @@ class FileFixer:
         )
 
     def _reports_of_other_launch_files(self, path: str, launch: str) -> Iterator[Report]:
-        """Yield the reports on a config for the jobs of all launch files that name the config."""
+        """Yield reports on a config for the jobs of every other launch file that names it."""
         for name in dict.fromkeys((launch, *self.named_by.get(path, ()))):
             reports = check_jobs(read_config_at_path(name), self.options)
             if name != launch or len(reports) > 1:
@@ -166,7 +166,7 @@ class FileFixer:
                 )
 
     def outcome_line(self, left: int) -> str:
-        """Return a line with the numbers of fixed and remaining problems."""
+        """Return a line with the numbers of fixed and of remaining problems."""
         number = sum(map(len, self.by_file.values()))
         applied = f"{'Would fix' if self.diff else 'Fixed'} {count_noun(number, 'problem')}"
         applied = f"{applied} in {count_noun(self.changed, 'file')}" if number else "Nothing to fix"
@@ -175,7 +175,7 @@ class FileFixer:
         return f"{applied}; {count_noun(left, 'problem')} left{unsafe}{hint}.\n" if left else f"{applied}.\n"
 
     def fixed_file_lines(self) -> Iterator[str]:
-        """Yield a line for each fixed file, with the number of fixes by rule."""
+        """Yield a line for each fixed file with the number of fixes per rule."""
         for name, diagnostics in self.by_file.items():
             rules = Counter((diagnostic.code, diagnostic.name) for diagnostic in diagnostics)
             counts = ", ".join(
@@ -184,7 +184,7 @@ class FileFixer:
             yield escape_unprintable(f"- {name}: {counts}") + "\n"
 
     def _write_or_print_diff(self, name: str, document: Document, text: str) -> None:
-        """Print the diff of a document, or write its new text."""
+        """Write a document's new text, or print the diff."""
         if self.diff:
             print_diff(unified_diff(document.name, document.file_text, text))
         else:

@@ -1,4 +1,4 @@
-"""`dsconfig help`: show the help of a command, as `COMMAND --help` does."""
+"""`dsconfig help`: show the help of a command, like `COMMAND --help`."""
 
 from __future__ import annotations
 

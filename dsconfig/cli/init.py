@@ -1,4 +1,4 @@
-"""`dsconfig init`: create a config from a preset, or one that fits a model and the GPUs, with its launch command."""
+"""`dsconfig init`: create a config from a preset, or one that fits a model and GPUs, with its launch command."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def _reject_existing_file(name: str, *, force: bool) -> None:
 
 
 def _unsupported_preset_hint(name: str | None, release: str) -> str:
-    """Return a hint for a preset that the release does not support, or "" for any other error."""
+    """Return a hint for a preset that the release does not support, or "" otherwise."""
     from dsconfig.core.releases import release_number
     from dsconfig.schema.presets import PRESETS
 
@@ -172,12 +172,12 @@ _T = TypeVar("_T")
 
 
 def _asks_questions(args: argparse.Namespace) -> bool:
-    """Whether to ask questions, as on a terminal, unless the user wants none or the config goes to stdout."""
+    """Return whether to ask questions: on a terminal, unless the user opted out or the config goes to stdout."""
     return not args.yes and args.file != "-" and sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def _request_from_arguments(args: argparse.Namespace, settings: SettingsFile) -> JobRequest | None:
-    """Return the job to find a config for, or None if no model is given."""
+    """Return the job for which to find a config, or None if no model is given."""
     from dsconfig.cli.command_inputs import schema_release_and_consumer
     from dsconfig.cli.find_fitting_config import JobRequest, default_sequence_length, detect_local_gpus
 
@@ -244,7 +244,7 @@ def _request_from_arguments(args: argparse.Namespace, settings: SettingsFile) ->
 def _known_or_asked(
     known: _T | None, asks: bool, question: str, default: str, parse: Callable[[str], _T]
 ) -> _T | None:
-    """Return the known value, or else the answer to the question or the default, or None if there is none."""
+    """Return the known value, or else the user's answer or the default."""
     if known is not None:
         return known
     if asks:
@@ -253,7 +253,7 @@ def _known_or_asked(
 
 
 def _ask_question(question: str, default: str, parse: Callable[[str], _T]) -> _T:
-    """Ask the user a question until the answer can be parsed."""
+    """Ask the user a question until the answer is valid."""
     while True:
         try:
             text = input(f"{question}{f' [{default}]' if default else ''}: ").strip() or default
@@ -266,7 +266,7 @@ def _ask_question(question: str, default: str, parse: Callable[[str], _T]) -> _T
 
 
 def _parse_model(text: str) -> str:
-    """Parse a model that `memory` can estimate; an empty answer stands for no model."""
+    """Parse the name of a model that `memory` can estimate; an empty answer means no model."""
     if text:
         from dsconfig.resolve.model_source import load_model
 
@@ -294,7 +294,7 @@ def _parse_offload(text: str) -> str:
 
 
 def _find_and_write_config(request: JobRequest, args: argparse.Namespace) -> int:
-    """Find a config that fits, write it with the launch command, and print the reasons for the choice."""
+    """Find a config that fits, write it with its launch command, and print why it was chosen."""
     from dsconfig.cli import find_fitting_config
     from dsconfig.cli.command_inputs import os_error_reason, write_output_file
     from dsconfig.cli.resolve_helpers import use_option_names

@@ -1,4 +1,4 @@
-"""Terminal rendering of the Markdown of rule pages: headings, labels, fenced and inline code."""
+"""Render the Markdown of rule pages on a terminal: headings, labels, fenced and inline code."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def render_markdown(text: str, style: TerminalStyle) -> str:
 
 
 def _join_paragraph_lines(lines: list[str]) -> list[str]:
-    """Join the lines of each paragraph and list entry, so that they can be wrapped again."""
+    """Join the lines of each paragraph and list item, so that they can be rewrapped."""
     joined: list[str] = []
     code = False
     for line in lines:
@@ -36,7 +36,7 @@ def _join_paragraph_lines(lines: list[str]) -> list[str]:
 
 
 def dedent_docstring(text: str) -> list[str]:
-    """Return the lines of a docstring without the indentation of the code."""
+    """Return the lines of a docstring without the code's indentation."""
     from textwrap import dedent
 
     first, _, rest = text.strip().partition("\n")

@@ -1,4 +1,4 @@
-"""`dsconfig memory`: estimate the memory of training, and find changes that fit a GPU."""
+"""`dsconfig memory`: estimate the memory of training, and find changes with which it fits a GPU."""
 
 from __future__ import annotations
 
@@ -241,7 +241,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def print_stage_table(args: argparse.Namespace) -> int:
-    """Print the memory of each stage and offload for a model without a config."""
+    """Print the memory of each ZeRO stage and offload, for a model without a config."""
     from dsconfig.memory import RequestedLimits
     from dsconfig.render.terminal_style import style_of
     from dsconfig.resolve import memory_output as render
@@ -278,7 +278,7 @@ def print_stage_table(args: argparse.Namespace) -> int:
 
 
 def _batch_error_advice(args: argparse.Namespace, error: ResolveError) -> tuple[str, ...]:
-    """Return the hint that applies if only the batch of the config is wrong."""
+    """Return the hint for a config in which nothing but the batch is wrong."""
     diagnostics = error.diagnostics
     only_batch = diagnostics and all(one.code.startswith(BATCH_RULES) for one in diagnostics)
     return (
@@ -289,7 +289,7 @@ def _batch_error_advice(args: argparse.Namespace, error: ResolveError) -> tuple[
 
 
 def _config_and_memory_options(args: argparse.Namespace) -> tuple[Document, MemoryOptions]:
-    """Return the config, and the arguments of `memory`."""
+    """Return the config and the options for its memory estimate."""
     from dsconfig.cli.command_inputs import job_from_arguments
     from dsconfig.job.job import JobFact
 
@@ -318,7 +318,7 @@ def _config_and_memory_options(args: argparse.Namespace) -> tuple[Document, Memo
 
 
 def _memory_options(args: argparse.Namespace) -> MemoryOptions:
-    """Return the arguments of `memory` besides the config and its job."""
+    """Return the options of `dsconfig memory`, other than those that select the config and its job."""
     from dsconfig.resolve.memory_options import MemoryOptions
 
     names = (
@@ -389,13 +389,13 @@ def _write_estimate(args: argparse.Namespace, estimate: Estimate) -> int:
 
 
 def exit_code_of_verdicts(verdicts: Iterable[Verdict | None]) -> int:
-    """Return the exit code of the worst verdict."""
+    """Return the exit code for the worst verdict."""
     kinds = set(verdicts)
     return PROBLEMS if "does not fit" in kinds else FAILED if kinds & {"unknown", "tight"} else CLEAN
 
 
 def find_changes_that_fit(args: argparse.Namespace, document: Document, options: MemoryOptions) -> int:
-    """Find the smallest changes that fit, print them, and write the changed config if the user asks for it."""
+    """Find and print the smallest changes that fit, and write the changed config if requested."""
     from dsconfig.memory import RequestedLimits
     from dsconfig.render.terminal_style import style_of
     from dsconfig.resolve import memory_output as render
@@ -432,7 +432,7 @@ def find_changes_that_fit(args: argparse.Namespace, document: Document, options:
 
 
 def _reject_conflicting_options(args: argparse.Namespace, document: Document) -> None:
-    """Reject options that exclude each other, before anything is computed."""
+    """Reject mutually exclusive options before anything is computed."""
     from dsconfig.job.model_config_json import find_config_json
     from dsconfig.resolve.memory_fit import reject_launch_file
 
@@ -453,7 +453,7 @@ def _reject_conflicting_options(args: argparse.Namespace, document: Document) ->
 
 
 def find_largest_value(args: argparse.Namespace, document: Document, options: MemoryOptions) -> int:
-    """Find the largest micro batch, sequence or model that fits, and print it."""
+    """Find and print the largest micro batch, sequence or model that fits."""
     from dsconfig.memory import RequestedLimits
     from dsconfig.render.terminal_style import style_of
     from dsconfig.resolve import memory_output as render

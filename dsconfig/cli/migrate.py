@@ -1,4 +1,4 @@
-"""`dsconfig migrate`: convert a config from one release to another, and report the changes."""
+"""`dsconfig migrate`: convert a config from one DeepSpeed release to another, and report the changes."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _config_of_launch_file(args: argparse.Namespace, document: Document) -> EditableConfig | None:
-    """Return the config of the job that a launch file starts, or None if the document itself is a config."""
+    """Return the config of the job that a launch file starts, or None if the document is a config itself."""
     from dsconfig.cli.errors import print_note
     from dsconfig.launch.located_config import find_editable_config
 
@@ -178,7 +178,7 @@ def _write_result(args: argparse.Namespace, document: Document, migration: Migra
 
 
 def _write_elasticity_copy(args: argparse.Namespace, text: str) -> str | None:
-    """Write the config with its `elasticity` block to a separate file, before the block is removed."""
+    """Save the config with its `elasticity` block to a separate file before the block is removed."""
     name = args.elasticity
     if name is None:
         output = args.output or (args.file if args.write else None)
@@ -211,7 +211,7 @@ _ORIGIN_UNKNOWN = (
 
 @dataclass(frozen=True, slots=True)
 class MigrationRoute:
-    """Releases of a migration, its consumer and world size; `known_from` says where the first release is set."""
+    """The releases of a migration, with the consumer and the world size."""
 
     origin: str
     known_from: str
@@ -243,7 +243,7 @@ class MigrationRoute:
 def route_from_arguments(
     args: argparse.Namespace, document: Document, embedded: EditableConfig | None = None
 ) -> MigrationRoute:
-    """Return the route that the arguments describe; end the run if the origin release is unknown.
+    """Return the route that the arguments describe; end the run with an error if its origin is unknown.
 
     `embedded` is the config of a launch file, whose job sets the consumer and the world size.
     """
@@ -298,7 +298,7 @@ def migration_report(
     elasticity_file: str | None,
     style: TerminalStyle,
 ) -> str:
-    """Render the changes and the remaining decisions, in the order in which to make them."""
+    """Report the changes and the decisions left to the user, in the order in which to make them."""
     from dsconfig.render.terminal_style import wrap_lines
 
     return wrap_lines(

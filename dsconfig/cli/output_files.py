@@ -1,4 +1,4 @@
-"""Output files: new text of a config, a unified diff or a plot.
+"""Write output: the new text of a config, a unified diff or a plot.
 
 In a diff, lines that occur once in both texts are anchors (Bram Cohen's patience diff). Short gaps between two anchors
 are compared line by line, and long gaps are replaced as a whole, so that the time is linear.
@@ -30,7 +30,7 @@ _LONGEST = 60
 
 
 def write_text(text: str) -> None:
-    """Write the text of a config to stdout as UTF-8, whatever the encoding of stdout.
+    """Write the text of a config to stdout as UTF-8, regardless of stdout's encoding.
 
     Raises:
         UsageError: a CI service that logs the output would execute a line of it.
@@ -42,7 +42,7 @@ def write_text(text: str) -> None:
 
 
 def rewrite_document(name: str, document: Document, text: str) -> None:
-    """Write the new text of a document: to stdout for `-`, otherwise to its file.
+    """Write the new text of a document to its file, or to stdout for `-`.
 
     Raises:
         OSError: the file cannot be written, or has changed since it was read.
@@ -54,12 +54,12 @@ def rewrite_document(name: str, document: Document, text: str) -> None:
 
 
 def is_lossless(document: Document) -> bool:
-    """Whether the text can be written back without loss, which is not so if it has bytes that are not UTF-8."""
+    """Return whether the text can be written back without loss, that is, the file was valid UTF-8."""
     return not any(problem.kind in ("invalid-utf8", "not-text") for problem in document.problems)
 
 
 def check_output_format(document: Document, name: str) -> None:
-    """Reject an output file that would lose bytes, or whose suffix is of another format."""
+    """Reject an output file that would lose bytes, or whose suffix is that of another format."""
     if not is_lossless(document):
         fail_with_usage_error(f"{document.name} is not UTF-8 text")
     suffix = os.path.splitext(name)[1].lower()
@@ -80,7 +80,7 @@ def unified_diff(name: str, old: str, new: str) -> Iterator[str]:
 
 
 def print_diff(lines: Iterable[str]) -> None:
-    """Print a diff, with control characters escaped on a terminal.
+    """Print a diff, escaping control characters on a terminal.
 
     Elsewhere the lines stay as they are, so that the diff can be applied.
 
@@ -98,7 +98,7 @@ def print_diff(lines: Iterable[str]) -> None:
 
 
 def forbid_ci_commands(text: str, *, anywhere: bool = True) -> None:
-    """Reject text that a CI service reading the log would execute, where escaping would corrupt the text.
+    """Reject text with lines that a CI service reading the log would execute.
 
     `anywhere` also looks for commands in the middle of a line (`##vso[...]`).
 
@@ -119,7 +119,7 @@ def forbid_ci_commands(text: str, *, anywhere: bool = True) -> None:
 
 
 def _is_stdout_redirected() -> bool:
-    """Whether stdout is redirected to a file, which no CI service reads as a log."""
+    """Return whether stdout is redirected to a file, which no CI service reads."""
     try:
         return stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode)
     except (OSError, ValueError):  # stdout has no descriptor
@@ -127,7 +127,7 @@ def _is_stdout_redirected() -> bool:
 
 
 def _file_name_in_diff(name: str) -> str:
-    """Return a file name as git writes it, quoted and escaped if it has unprintable characters."""
+    """Return a file name as git writes it, quoted and escaped if it contains unprintable characters."""
     if not name.isprintable() or any(mark in name for mark in ('"', "\\", "##")):
         quoted = (_escape_character(char) for char in name)
         return f'"{"".join(quoted)}"'
@@ -148,7 +148,7 @@ NEEDS_MATPLOTLIB = "--plot needs matplotlib: install `deepspeed-config[plot]`"
 
 
 def plot_suffix(name: str | None) -> str:
-    """Return the suffix of the plot file, or "" without a file; end the run if the suffix is unknown."""
+    """Return the suffix of the plot file, or "" without one; end the run with an error if it is unknown."""
     if name is None:
         return ""
     suffix = os.path.splitext(name)[1].lower()
@@ -163,7 +163,7 @@ _SHORT = 64
 
 
 class ChangedLines(NamedTuple):
-    """Lines `start` to `end` of the old text, replaced by lines `new_start` to `new_end` of the new text."""
+    """A change that replaces lines `start` to `end` of the old text with `new_start` to `new_end` of the new one."""
 
     start: int
     end: int
@@ -172,7 +172,7 @@ class ChangedLines(NamedTuple):
 
 
 def unified_diff_lines(old: str, new: str, old_name: str, new_name: str) -> Iterator[str]:
-    """Yield a unified diff line by line, or nothing for equal texts.
+    """Yield the lines of a unified diff, or nothing if the texts are equal.
 
     A line that GitHub's runner would execute as a command is removed and added again: a context line only gets a
     leading blank, which the runner ignores (`ActionCommand.TryParseV2`).
@@ -190,7 +190,7 @@ def unified_diff_lines(old: str, new: str, old_name: str, new_name: str) -> Iter
 
 
 def _split_lines(text: str) -> list[str]:
-    """Return the lines of a text with their ends; only a line feed ends a line, as in patch tools."""
+    """Split a text into lines with their line ends; only a line feed ends a line, as in patch tools."""
     *lines, last = text.split("\n")
     return [f"{line}\n" for line in lines] + [last] * bool(last)
 
@@ -199,7 +199,7 @@ def _split_lines(text: str) -> list[str]:
 
 
 def changed_lines(old: Sequence[str], new: Sequence[str]) -> list[ChangedLines]:
-    """Return the changed ranges of lines in order, separated by equal lines."""
+    """Return the changed line ranges in order, separated by unchanged lines."""
     result: list[ChangedLines] = []
     old_at = new_at = 0
     for old_line, new_line in (*_unique_common_lines(old, new), (len(old), len(new))):
@@ -209,7 +209,7 @@ def changed_lines(old: Sequence[str], new: Sequence[str]) -> list[ChangedLines]:
 
 
 def _unique_common_lines(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
-    """Return the longest selection of lines that occur once in both texts, and in the same order."""
+    """Return the longest sequence of lines that are unique in both texts and in the same order."""
     where = _lines_that_occur_once(new)
     pairs = [(at, where[line]) for line, at in _lines_that_occur_once(old).items() if line in where]
     ends: list[int] = []
@@ -234,7 +234,7 @@ def _lines_that_occur_once(lines: Sequence[str]) -> dict[str, int]:
 
 
 def _changes_in_gap(old: Sequence[str], new: Sequence[str], gap: ChangedLines) -> Iterator[ChangedLines]:
-    """Yield the changes within one gap between anchors."""
+    """Yield the changes within a gap between two anchors."""
     start, end, new_start, new_end = gap
     while start < end and new_start < new_end and old[start] == new[new_start]:
         start, new_start = start + 1, new_start + 1
@@ -254,7 +254,7 @@ def _changes_in_gap(old: Sequence[str], new: Sequence[str], gap: ChangedLines) -
 
 
 def _command_lines(old: Sequence[str], changed: Sequence[ChangedLines]) -> Iterator[ChangedLines]:
-    """Yield the unchanged lines that are CI commands as replacements by themselves."""
+    """Yield each unchanged line that is a CI command as if it were replaced by itself."""
     at = new_at = 0
     for change in (*changed, ChangedLines(len(old), len(old), 0, 0)):
         for line in range(at, change.start):
@@ -268,7 +268,7 @@ def _command_lines(old: Sequence[str], changed: Sequence[ChangedLines]) -> Itera
 
 
 def _group_into_hunks(changed: Iterable[ChangedLines]) -> Iterator[list[ChangedLines]]:
-    """Yield the changes by hunk; changes whose context overlaps share a hunk."""
+    """Yield the changes of each hunk; changes with overlapping context share one."""
     hunk: list[ChangedLines] = []
     for change in changed:
         if hunk and change.start - hunk[-1].end > 2 * CONTEXT:
@@ -296,7 +296,7 @@ def _format_hunk(hunk: list[ChangedLines], old: Sequence[str], new: Sequence[str
 
 
 def _format_line_range(start: int, end: int) -> str:
-    """Return a line range as in the header of a hunk; an empty range names the line before it."""
+    """Format a line range for a hunk header; an empty range names the line before it."""
     if end - start == 1:
         return str(start + 1)
     return f"{start + (end > start)},{end - start}"

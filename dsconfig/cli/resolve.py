@@ -1,4 +1,4 @@
-"""`dsconfig resolve`: show the config that DeepSpeed runs with at a world size."""
+"""`dsconfig resolve`: show the config with which DeepSpeed runs at a world size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Helpers for commands that resolve a config: overrides, errors, and values that JSON cannot express."""
+"""Helpers for commands that resolve a config: overrides, errors, and values that JSON cannot represent."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WORLD_SIZE = "WORLD_SIZE"
 
 
 def parse_assignment(text: str) -> tuple[str, Json]:
-    """Parse an assignment KEY=VALUE of a dotted key and a value in JSON or plain text."""
+    """Parse KEY=VALUE into a dotted key and a value, which is JSON or plain text."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         raise argparse.ArgumentTypeError(f"expected KEY=VALUE, got `{text}`")
@@ -40,14 +40,14 @@ def parse_assignment(text: str) -> tuple[str, Json]:
 
 
 def print_wrapped_lines(lines: Iterable[str], style: TerminalStyle, stream: TextIO) -> None:
-    """Print lines, wrapped to the width of the terminal."""
+    """Print lines wrapped to the width of the terminal."""
     from dsconfig.render.terminal_style import wrap_lines
 
     stream.writelines(wrap_lines(line, style) for line in lines)
 
 
 def fail_without_world_size(error: UnknownWorldSizeError, options: str = "--world-size") -> NoReturn:
-    """End the run because the world size is required but unknown; `options` are those that set it."""
+    """End the run with an error because the world size is unknown; `options` are the options that set it."""
     advice = f"pass {options}, or set {WORLD_SIZE} in the environment"
     formula = [error.formula] if error.formula else []
     parts = [error.source, *formula, advice] if error.source else [advice, *formula]
@@ -65,14 +65,14 @@ _FLAGS = {
 
 
 def use_option_names(text: str) -> str:
-    """Replace the Python parameters that an error message names by command-line options."""
+    """Replace Python parameter names in an error message with command-line options."""
     for parameter, flag in _FLAGS.items():
         text = text.replace(parameter, flag)
     return re.sub(r"`set=\{([^}]*)\}`", lambda match: f"`{_entries_as_set_options(match[1])}`", text)
 
 
 def _entries_as_set_options(entries: str) -> str:
-    """Write the entries of a `set` dict as options: `"bf16.enabled": True` as `--set bf16.enabled=true`."""
+    """Convert the entries of a `set` dict to options: `"bf16.enabled": True` to `--set bf16.enabled=true`."""
     pairs = re.findall(r'"([^"]+)": (\w+)', entries)
     return " ".join(
         f"--set {key}={value.lower() if value in ('True', 'False') else value}" for key, value in pairs
@@ -80,7 +80,7 @@ def _entries_as_set_options(entries: str) -> str:
 
 
 def print_resolve_error(error: ResolveError, stream: TextIO, advice: tuple[str, ...] = ()) -> None:
-    """Print why a config cannot be resolved, and the hints, including those of the command in `advice`."""
+    """Print why a config cannot be resolved, followed by hints, including the command's own in `advice`."""
     from dsconfig.render.terminal_style import style_of, wrap_lines
 
     style = style_of(stream)
@@ -98,7 +98,7 @@ def print_resolve_error(error: ResolveError, stream: TextIO, advice: tuple[str, 
 
 
 def to_json_value(value: Json) -> Json:
-    """Convert a value to JSON: a date, NaN or bytes (base64) as text, a set as a list."""
+    """Convert a value to JSON: dates, NaN and bytes (base64) to text, sets to lists."""
     if isinstance(value, dict):
         return {str(key): to_json_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -113,7 +113,7 @@ def to_json_value(value: Json) -> Json:
 
 
 def non_json_values(value: Json, path: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]:
-    """Yield the path and description of every value that JSON cannot represent."""
+    """Yield the path and description of each value that JSON cannot represent."""
     if isinstance(value, dict):
         for key, item in value.items():
             yield from non_json_values(item, (*path, str(key)))

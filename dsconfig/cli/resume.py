@@ -1,4 +1,4 @@
-"""`dsconfig resume`: show which parts of a checkpoint a config can load, and how to convert the rest."""
+"""`dsconfig resume`: show which parts of a checkpoint a config can load, and how to convert the others."""
 
 from __future__ import annotations
 

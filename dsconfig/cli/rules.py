@@ -1,4 +1,4 @@
-"""`dsconfig rules`: list the rules or the advisories, one per line or as JSON."""
+"""`dsconfig rules`: list the rules or advisories, one per line or as JSON."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list_advisories(codes: Iterable[str], args: argparse.Namespace) -> None:
-    """Print the advisories that these rules report."""
+    """Print the advisories that the given rules report."""
     from dsconfig.core.diagnostic import Effect
     from dsconfig.render.terminal_style import style_of, wrap_line
     from dsconfig.rules._advisory_table import code_of_advisory, load_advisories

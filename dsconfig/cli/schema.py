@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _schema_path(target: ReleaseTarget, consumer: str | None) -> Path:
-    """Return the path of the installed schema file; end the run if there is none for the release and consumer."""
+    """Return the path of the installed schema file for a release and consumer, or end the run with an error."""
     from dsconfig.schema.schema_files import schema_file_of_target
 
     path = None if consumer else schema_file_of_target(target)

@@ -1,4 +1,4 @@
-"""Other software that hides or overwrites the packages `dsconfig` and `elastic`.
+"""Detect other software that hides or overwrites the packages `dsconfig` and `elastic`.
 
 Other projects' distributions also have packages of these names, for example `dsconfig`, a tool for control systems.
 pip installs two such distributions into the same folder, without a warning, and the later one overwrites files of the
@@ -19,7 +19,7 @@ PACKAGES = ("dsconfig", "elastic")
 
 
 def shadowing_problems(folders: Sequence[str] | None = None) -> Iterator[str]:
-    """Yield a sentence for each of dsconfig's packages that another distribution replaces or may replace.
+    """Yield a sentence for each dsconfig package that another distribution replaces or may replace.
 
     Args:
         folders: folders with installed distributions; None for those of this process.
@@ -42,7 +42,7 @@ def shadowing_problems(folders: Sequence[str] | None = None) -> Iterator[str]:
 
 
 def _other_owners(package: str, folders: Sequence[str] | None) -> Iterator[str]:
-    """Yield the names of other distributions that install a package named `package`."""
+    """Yield the names of other distributions that install a package with the given name."""
     installed = distributions() if folders is None else distributions(path=list(folders))
     for distribution in installed:
         header = distribution.read_text("METADATA") or distribution.read_text("PKG-INFO") or ""
@@ -56,7 +56,7 @@ def _other_owners(package: str, folders: Sequence[str] | None) -> Iterator[str]:
 
 
 def _import_origin(package: str) -> str | None:
-    """Return the file that `import` would use for a package, or None if there is none."""
+    """Return the file that `import` would load for a package, or None if there is none."""
     try:
         spec = util.find_spec(package)
     except (ImportError, ValueError):

@@ -1,4 +1,4 @@
-"""`dsconfig show`: show the effective values of a config, and where each comes from."""
+"""`dsconfig show`: show the effective values of a config and where each comes from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`dsconfig check --watch`: check again whenever a file changes."""
+"""`dsconfig check --watch`: repeat the check whenever a file changes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CLEAR = "\x1b[H\x1b[2J\x1b[3J"
 
 
 def watch_files(args: argparse.Namespace, run: Callable[[argparse.Namespace], tuple[int, set[str]]]) -> int:
-    """Run a check now and after each change of the files, until Ctrl-C.
+    """Run a check now and after every change of the files, until Ctrl-C.
 
     `run` also returns the files on which the result depends. After a usage error, wait for the next change.
     """
@@ -47,7 +47,7 @@ def watch_files(args: argparse.Namespace, run: Callable[[argparse.Namespace], tu
 
 
 def _wait_for_change(args: argparse.Namespace, dependencies: Iterable[str], before: _Stamps) -> None:
-    """Wait until a watched file has changed."""
+    """Wait until one of the watched files changes."""
     pause = PAUSE
     while True:
         time.sleep(pause)

@@ -1,1 +1,1 @@
-"""Modules that every other package may use: diagnostics, releases, JSON types, wording, batch arithmetic."""
+"""Foundations for all other packages: diagnostics, releases, JSON types, wording and batch arithmetic."""

@@ -1,4 +1,4 @@
-"""Batch arithmetic: DeepSpeed's derivation of the batch-size triplet, and the data-parallel size."""
+"""Batch arithmetic: derive the batch triplet and the data-parallel size like DeepSpeed."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ Failure: TypeAlias = "Literal['none-given', 'arithmetic', 'zero-divisor', 'not-p
 
 
 class BatchTriplet(NamedTuple):
-    """Samples per step over all ranks, samples per forward pass on one rank, and forward passes per step."""
+    """Samples per step on all ranks, samples per forward pass on one rank, and forward passes per step."""
 
     train_batch_size: Json
     train_micro_batch_size_per_gpu: Json
     gradient_accumulation_steps: Json
 
     def values_in_key_order(self) -> tuple[Json, Json, Json]:
-        """Return the three values in the order of `KEYS`."""
+        """Return the three values in the order of the keys in `KEYS`."""
         return (self.train_batch_size, self.train_micro_batch_size_per_gpu, self.gradient_accumulation_steps)
 
 
 class ImpossibleTriplet(NamedTuple):
-    """The reason why DeepSpeed cannot derive a triplet; `key` is the invalid key, if a single key is at fault."""
+    """The reason why DeepSpeed cannot derive a triplet, and the invalid key if only one is at fault."""
 
     failure: Failure
     triplet: BatchTriplet
@@ -53,7 +53,7 @@ class ImpossibleTriplet(NamedTuple):
 def derive_batch_triplet(
     train: Json, micro: Json, steps: Json, world_size: float
 ) -> BatchTriplet | ImpossibleTriplet:
-    """Return the triplet that DeepSpeed derives from the config; None stands for absent or null."""
+    """Return the triplet that DeepSpeed derives; None stands for an absent key or null."""
     given_values = BatchTriplet(train, micro, steps)
     if train is None and micro is None:
         return ImpossibleTriplet("none-given", given_values)
@@ -86,7 +86,7 @@ def _complete_triplet(train: Json, micro: Json, steps: Json, world: float) -> Ba
 
 
 def _multiply_sizes(*factors: Json) -> Json:
-    """Return the product; raise TypeError for a string or list, which Python would repeat (DeepSpeed raises later)."""
+    """Return the product; raise TypeError for a string or list, which Python would repeat."""
     if not all(isinstance(factor, int | float) for factor in factors):
         raise TypeError
     return prod(factors)
@@ -101,7 +101,7 @@ def _check_triplet(triplet: BatchTriplet, world: float) -> ImpossibleTriplet | N
 
 
 def _non_numeric_key(triplet: BatchTriplet) -> str | None:
-    """Return the first key whose value is neither None nor a number, or None if there is no such key."""
+    """Return the first key whose value is neither None nor a number, or None."""
     for key, value in zip(KEYS, triplet.values_in_key_order(), strict=True):
         if value is not None and not isinstance(value, int | float):
             return key
@@ -131,7 +131,7 @@ def data_parallel_world_size(
 
 
 def nearest_multiples(value: Json, step: Json) -> tuple[Json, ...]:
-    """Return the positive multiples of `step` just below and above `value`."""
+    """Return the positive multiples of `step` next to `value`, one below and one above."""
     if not isinstance(value, int | float) or not step:
         return ()
     value, step = (int(n) if isinstance(n, float) and n.is_integer() else n for n in (value, step))
@@ -148,7 +148,7 @@ def nearest_multiples(value: Json, step: Json) -> tuple[Json, ...]:
 
 
 class ParallelDegree(NamedTuple):
-    """A degree of parallelism: ranks that share a layer, a sequence, or the stages of a pipeline."""
+    """A degree of parallelism: how many ranks share a layer, a sequence, or the stages of a pipeline."""
 
     kind: str
     """Kind of parallelism: `tensor`, `pipeline`, `sequence`, `context` or `model`."""
@@ -164,7 +164,7 @@ class ParallelDegree(NamedTuple):
     """Whether the user gave the degree explicitly, rather than in a launch file."""
 
     def __str__(self) -> str:
-        """Describe the degree: ``--tp-size` in run.sh:3 is 2`, with a clause if its effect on the batch is unknown."""
+        """Describe the degree, such as ``--tp-size` in run.sh:3 is 2`, noting an unknown effect on the batch."""
         if self.size is None:
             return f"{self.source} is known only at run time"
         only = ", and its effect depends on the program's code" if not self.is_known else ""
@@ -172,32 +172,32 @@ class ParallelDegree(NamedTuple):
 
     @property
     def is_known(self) -> bool:
-        """Whether the effect of this degree on the batch is known."""
+        """Whether it is known how this degree affects the batch."""
         return self.size is not None and (self.divides is not None or self.size == 1)
 
 
 class Parallelism(NamedTuple):
-    """The degrees of parallelism of a job, except data parallelism."""
+    """The degrees of parallelism of a job, other than data parallelism."""
 
     degrees: tuple[ParallelDegree, ...] = ()
 
     @property
     def unknown_degree(self) -> ParallelDegree | None:
-        """The first degree with an unknown effect on the batch."""
+        """The first degree whose effect on the batch is unknown, or None."""
         return next((degree for degree in self.degrees if not degree.is_known), None)
 
     @property
     def dividing_degrees(self) -> tuple[ParallelDegree, ...]:
-        """The degrees by which DeepSpeed divides the batch."""
+        """The degrees by which DeepSpeed divides the number of ranks."""
         return tuple(each for each in self.degrees if each.divides and each.size not in (None, 1))
 
     @property
     def degrees_unknown_to_deepspeed(self) -> tuple[ParallelDegree, ...]:
-        """Degrees that DeepSpeed does not know about, so that it counts each sample that many times."""
+        """Degrees that DeepSpeed does not know about, so that it counts each sample repeatedly."""
         return tuple(each for each in self.degrees if each.divides is False and each.size not in (None, 1))
 
     def ranks_per_sample(self, ranks: int | None = None) -> int:
-        """Return how many ranks share one sample in DeepSpeed's arithmetic; `ranks` is the world size."""
+        """Return how many of `ranks` ranks share one sample in DeepSpeed's arithmetic."""
         divisor = 1
         for each in self.dividing_degrees:
             size = each.size or 1
@@ -205,12 +205,12 @@ class Parallelism(NamedTuple):
         return divisor
 
     def degree_of_kind(self, kind: str) -> int:
-        """Return the product of the degrees of one kind by which DeepSpeed divides the batch."""
+        """Return the product of the dividing degrees of one kind."""
         return prod(each.size or 1 for each in self.dividing_degrees if each.kind == kind)
 
     @property
     def dividing_sources(self) -> str:
-        """The sources of the dividing degrees, in words."""
+        """The sources of the dividing degrees, as text."""
         return " and ".join(dict.fromkeys(each.source for each in self.dividing_degrees))
 
     def __str__(self) -> str:
@@ -232,7 +232,7 @@ class UnevenRanksError(ValueError):
 def data_parallel_size(
     ranks: int, parallelism: Parallelism, sequence_parallel_size: Json, release: int, *, from_file: bool
 ) -> int | float:
-    """Return the data-parallel size by which DeepSpeed divides the batch.
+    """Return the data-parallel size that DeepSpeed uses to divide the batch.
 
     Args:
         ranks: the world size.
@@ -257,7 +257,7 @@ def data_parallel_size(
 
 
 def batch_formula(train: Json, micro: Json, steps: Json, ranks: str = "GPUs", divisor: int = 1) -> str | None:
-    """Return the batch size as a formula in the number of ranks, such as `train_batch_size = 4 × 8 × GPUs`.
+    """Return the batch size as a formula in the number of GPUs, such as `train_batch_size = 4 × 8 × GPUs`.
 
     A key whose value the consumer has yet to fill in appears by name. Return None if the keys do not determine the
     batch size.

@@ -1,4 +1,4 @@
-"""Diagnostics: their effect on the user, their location, and fixes as operations on paths."""
+"""Diagnostics: their effect, their location, and fixes as operations on key paths."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EffectName: TypeAlias = "Literal['rejected', 'crashes', 'ignored', 'altered', 'd
 
 
 class Effect(str, Enum):
-    """The effect of a problem on the user, which determines the severity of the diagnostic."""
+    """How a problem affects the user, which determines the severity of the diagnostic."""
 
     REJECTED = "rejected"
     CRASHES = "crashes"
@@ -27,7 +27,7 @@ class Effect(str, Enum):
 
     @property
     def severity(self) -> Severity:
-        """The severity: `error` if the run stops, `info` if the problem only costs resources, else `warning`."""
+        """`error` if the run fails, `info` if the problem only costs resources, otherwise `warning`."""
         return _SEVERITY[self]
 
 
@@ -45,7 +45,7 @@ SITE = "https://deepspeed-config.readthedocs.io/en/stable/"
 
 
 def rule_url(code: str) -> str:
-    """Return the URL of a rule's page."""
+    """Return the URL of a rule's documentation."""
     return f"{SITE}rules/{code}/"
 
 
@@ -54,7 +54,7 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 
 
 class NotebookCell(NamedTuple):
-    """The cell of a notebook that a location refers to."""
+    """The notebook cell to which a location refers."""
 
     number: int
     """Position of the cell among all cells of the notebook, counted from 1."""
@@ -79,18 +79,18 @@ class Location(NamedTuple):
 
     @property
     def file_lines(self) -> tuple[int, int]:
-        """The first and last line in the file, for output formats that do not support notebook cells."""
+        """The first and last line in the file, for output formats without notebook cells."""
         return (self.line, self.end_line) if self.cell is None else (self.cell.line, self.cell.end_line)
 
     @property
     def shown(self) -> str:
-        """The position as text, such as `3:5`, or `cell 2:3:5` in a notebook."""
+        """The position as text: `3:5`, or in a notebook, `cell 2:3:5`."""
         cell = "" if self.cell is None else f"cell {self.cell.number}:"
         return f"{cell}{self.line}:{self.column}"
 
 
 class Related(NamedTuple):
-    """Another location that the diagnostic refers to."""
+    """Another location that helps to explain a diagnostic."""
 
     message: str
     path: KeyPath
@@ -98,34 +98,34 @@ class Related(NamedTuple):
 
 
 class SetValue(NamedTuple):
-    """Set the key at `path` to a value; add the key if it is absent."""
+    """Operation that sets the key at `path` to a value, adding the key if it is absent."""
 
     path: KeyPath
     value: Json
 
 
 class RemoveKey(NamedTuple):
-    """Remove the key at `path`."""
+    """Operation that removes the key at `path`."""
 
     path: KeyPath
 
 
 class RenameKey(NamedTuple):
-    """Rename the key at `path`, keeping its value and position."""
+    """Operation that renames the key at `path` without changing its value or position."""
 
     path: KeyPath
     name: str
 
 
 class MoveKey(NamedTuple):
-    """Move the key at `path`, with its value, to `to`."""
+    """Operation that moves the key at `path`, with its value, to `to`."""
 
     path: KeyPath
     to: KeyPath
 
 
 class ReplaceText(NamedTuple):
-    """Replace a range of the source text, for a problem in the text itself rather than in a value.
+    """Operation that replaces a range of source text, for problems in the text rather than in a value.
 
     The offsets count code points, and the end is exclusive. If a fix has several replacements, all offsets refer
     to the original text.
@@ -140,7 +140,7 @@ Operation: TypeAlias = "SetValue | RemoveKey | RenameKey | MoveKey | ReplaceText
 
 
 class Fix(NamedTuple):
-    """Operations that resolve a diagnostic, in order; text replacements only where no path gives the location.
+    """A list of operations that resolves a diagnostic; text replacements are used only where no path applies.
 
     A fix is `safe` only if the effective values in DeepSpeed do not change, or if DeepSpeed rejects the file,
     there is only one interpretation, and nothing in the file is lost.
@@ -152,7 +152,7 @@ class Fix(NamedTuple):
 
 
 class Diagnostic(NamedTuple):
-    """One reported problem.
+    """One problem found in a config.
 
     `releases` are the checked releases that the diagnostic applies to, oldest first. `location` is None for a
     config without source text (a dict). An absent key is located at its nearest existing parent.
@@ -171,21 +171,21 @@ class Diagnostic(NamedTuple):
 
     @property
     def severity(self) -> Severity:
-        """The severity of the diagnostic, which follows from its effect."""
+        """The severity that follows from the diagnostic's effect."""
         return self.effect.severity
 
     @property
     def url(self) -> str:
-        """The URL of the page that documents the rule."""
+        """The URL of the rule's documentation."""
         return rule_url(self.code)
 
     @property
     def dotted(self) -> str:
-        """The path of the key as users write it: `zero_optimization.stage`, `groups[0].name`."""
+        """The key path as users write it: `zero_optimization.stage`, `groups[0].name`."""
         return dotted_path(self.path)
 
     def to_dict(self) -> dict[str, object]:
-        """Return the diagnostic as `--output-format json` writes it."""
+        """Return the diagnostic in the format of `--output-format json`."""
         return {
             "code": self.code,
             "name": self.name,
@@ -252,7 +252,7 @@ _INFINITY = float("inf")
 
 
 def _json_value(value: object) -> object:
-    """Convert a value for JSON output; NaN and integers with too many digits become strings."""
+    """Convert a value for JSON output; NaN and overlong integers become strings."""
     # Also true for NaN, which compares false to everything.
     match value:
         case dict():
@@ -270,7 +270,7 @@ def _json_value(value: object) -> object:
 
 
 def dotted_path(path: KeyPath) -> str:
-    """Return a key path as users write it: keys joined by dots, list indices in brackets; empty for the root."""
+    """Return a key path as users write it: keys joined by dots, list indices in brackets."""
     text = ""
     for part in path:
         if type(part) is int:
@@ -281,5 +281,5 @@ def dotted_path(path: KeyPath) -> str:
 
 
 def truncate_middle(text: str, limit: int) -> str:
-    """Return the text, with its middle removed if the text is longer than the limit."""
+    """Replace the middle of a text that is longer than `limit` by an ellipsis."""
     return text if len(text) <= limit else f"{text[: limit // 2]}…{text[-limit // 2 :]}"

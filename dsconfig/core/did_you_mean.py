@@ -1,4 +1,4 @@
-"""Suggestions for unknown words: one similarity measure for keys, types, rules, settings and commands.
+"""Suggest known words for an unknown one, with one similarity measure for keys, rules, settings and commands.
 
 Words are compared without case, underscores and hyphens. Two words are similar if a few edits (a
 letter added, dropped, replaced, or two swapped) turn one into the other, if their parts are in a different order,
@@ -17,7 +17,7 @@ from dsconfig.core.json_types import NamedTuple
 
 
 class SimilarWord(NamedTuple):
-    """A known word, and its distance from the unknown word."""
+    """A known word and its distance to the unknown one."""
 
     word: str
     cost: int
@@ -44,7 +44,7 @@ class _IndexedWord(NamedTuple):
 
 
 class WordIndex(NamedTuple):
-    """Known words, indexed for comparison."""
+    """Known words, indexed for fast comparison."""
 
     by_letters: dict[str, list[str]]
     """Known words, grouped by their letters and digits without separators."""
@@ -53,7 +53,7 @@ class WordIndex(NamedTuple):
 
 
 def index_words(words: Iterable[str]) -> WordIndex:
-    """Index words for comparison; a caller should keep the index for as long as the words stay the same."""
+    """Index words for comparison; keep the index as long as the words do not change."""
     index = WordIndex({}, {})
     for word in words:
         letters = letters_and_digits_of(word)
@@ -64,17 +64,17 @@ def index_words(words: Iterable[str]) -> WordIndex:
 
 @lru_cache(maxsize=8)
 def cached_word_index(words: tuple[str, ...]) -> WordIndex:
-    """Index words for comparison, with a cache for repeated calls with the same words."""
+    """Index words for comparison, caching the index for calls with the same words."""
     return index_words(words)
 
 
 def similar_words(word: str, words: WordIndex) -> list[SimilarWord]:
-    """Return the known words similar to `word`, closest first; ties keep the order of the known words."""
+    """Return the known words similar to `word`, closest first, with ties in the order of the known words."""
     return next((similar for matcher in MATCHERS if (similar := list(matcher(word, words)))), [])
 
 
 def words_with_same_letters(word: str, words: WordIndex) -> tuple[SimilarWord, ...]:
-    """Return the known words that have the same letters as `word`, ignoring case and separators."""
+    """Return the known words that equal `word` apart from case and separators."""
     entry = _index_word(word[:MAX_LETTERS])
     return tuple(
         [SimilarWord(each, 0) for each in words.by_letters.get(entry.plain, ())] if entry.letters else ()
@@ -98,7 +98,7 @@ MATCHERS = (words_with_same_letters, words_within_few_edits, words_sharing_parts
 
 
 def best_match(word: str, words: WordIndex) -> str | None:
-    """Return the word that was probably meant, or None if no word is similar or two match equally by parts alone."""
+    """Return the word that was most likely meant, or None if there is none or the match is ambiguous."""
     similar = similar_words(word, words)
     if not similar or (similar[0].cost >= PARTS_DIFFER and len(similar) > 1):
         return None
@@ -106,7 +106,7 @@ def best_match(word: str, words: WordIndex) -> str | None:
 
 
 def letters_and_digits_of(word: str) -> str:
-    """Return a word in lower case, without underscores, hyphens, spaces and dots."""
+    """Return a word in lowercase without underscores, hyphens, spaces and dots."""
     return word.lower().replace("_", "").replace("-", "").replace(" ", "").replace(".", "")
 
 
@@ -167,14 +167,14 @@ def _similar_by_edits(unknown: _IndexedWord, words: WordIndex) -> Iterator[Simil
 
 
 def _split_into_pieces(text: str, edits: int) -> list[str]:
-    """Split a text into `edits` + 2 pieces, so that one piece stays unchanged unless swaps cross the borders."""
+    """Split a text into `edits` + 2 pieces, at least one of which survives that many edits unchanged."""
     count = edits + 2
     cuts = [len(text) * index // count for index in range(count + 1)]
     return [text[start:end] for start, end in pairwise(cuts) if start < end]
 
 
 def _edits_part_by_part(parts: tuple[_WordPart, ...], counterparts: tuple[_WordPart, ...]) -> int | None:
-    """Return the total number of edits over all parts, or None if a part is a different word."""
+    """Return the total number of edits over all parts, or None if two parts are different words."""
     edits = 0
     for (part, letters), (counterpart, counterpart_letters) in zip(parts, counterparts, strict=True):
         if part == counterpart:
@@ -195,14 +195,14 @@ def _edits_part_by_part(parts: tuple[_WordPart, ...], counterparts: tuple[_WordP
 
 
 def _begin_alike(word: str, other: str, edits: int) -> bool:
-    """Whether two words start with the same letters, or have few edits for their length: `gpu` is not `cpu`."""
+    """Return whether two words start alike or differ little for their length; `gpu` is not similar to `cpu`."""
     if edits < _max_edits(len(word)) or (edits == 1 and len(word) > 3):
         return True
     return word[0] == other[0] or word[:2] == other[1::-1]
 
 
 def edit_distance(word: str, other: str, limit: int) -> int:
-    """Return the number of edits between two words (optimal string alignment).
+    """Return the number of edits between two words, up to `limit` + 1 (optimal string alignment).
 
     If there are more than `limit` edits, the result is `limit` + 1.
     """
@@ -231,7 +231,7 @@ def edit_distance(word: str, other: str, limit: int) -> int:
 
 
 def _strip_common_ends(word: str, other: str) -> tuple[str, str]:
-    """Strip the common prefix and suffix of two words."""
+    """Return two words without their common prefix and suffix."""
     start, shortest = 0, min(len(word), len(other))
     while start < shortest and word[start] == other[start]:
         start += 1
@@ -264,7 +264,7 @@ _PLURAL = _BITS["s"]
 
 
 def _is_abbreviation(first: _IndexedWord, second: _IndexedWord) -> bool:
-    """Whether one word abbreviates the other, as `grad_clip` abbreviates `gradient_clipping`."""
+    """Return whether one word abbreviates the other, as `grad_clip` abbreviates `gradient_clipping`."""
     if len(first.parts) == 1:
         short, long = sorted((first.plain, second.plain), key=len)
         return len(short) >= 4 and long.startswith(short)
@@ -286,7 +286,7 @@ def _is_abbreviation_of(part: str, other: str) -> bool:
 
 
 def _contains_parts(shorter: _IndexedWord, longer: _IndexedWord, share: float) -> bool:
-    """Whether the parts of one word are consecutive parts of the other, and make up a large enough share of it.
+    """Return whether one word's parts are consecutive parts of the other and most of it.
 
     If the shorter word has three parts or more, other parts may lie between them.
     """

@@ -1,4 +1,4 @@
-"""File access: read bytes up to a limit, and decide whether one file may be read because of another."""
+"""Read files up to a size limit, and decide whether one file may be read because another names it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _FLAGS = sum(getattr(os, flag, 0) for flag in ("O_RDONLY", "O_BINARY", "O_CLOEXE
 
 
 def read_contents(path: str | os.PathLike[str], limit: int = MAX_SIZE) -> bytes:
-    """Return the file's first `limit` + 1 bytes; the extra byte tells that the file is longer.
+    """Return the first `limit` + 1 bytes of a file; the extra byte shows that the file is longer.
 
     Raises:
         OSError: the file cannot be read, or is not a regular file.
@@ -47,7 +47,7 @@ def read_contents(path: str | os.PathLike[str], limit: int = MAX_SIZE) -> bytes:
 
 
 def read_directory_entry(entry: os.DirEntry[str], limit: int) -> bytes:
-    """Read a directory entry whose type is already known, twice as fast as `read_contents` for thousands of files.
+    """Read a directory entry of known type, twice as fast as `read_contents` for thousands of files.
 
     Unsaved contents of an editor are not considered.
 
@@ -68,7 +68,7 @@ def read_directory_entry(entry: os.DirEntry[str], limit: int) -> bytes:
 
 
 def is_file(path: str) -> bool:
-    """Whether a file exists at the path, or an editor has unsaved contents for the path."""
+    """Return whether a file exists at the path, on disk or as unsaved contents of an editor."""
     if "\0" in path:  # invalid in a file name; `realpath` would raise
         return False
     return os.path.isfile(path) or (bool(unsaved) and os.path.realpath(path) in unsaved)
@@ -76,7 +76,7 @@ def is_file(path: str) -> bool:
 
 @contextmanager
 def open_regular_file(path: str | os.PathLike[str]) -> Iterator[int]:
-    """Open a regular file, or a pipe that was passed to this process, and yield its descriptor.
+    """Open a regular file, or a pipe passed to this process, and yield the descriptor.
 
     Raises:
         OSError: the file cannot be opened, or is neither a regular file nor such a pipe.
@@ -153,7 +153,7 @@ _named: set[str] = set()
 
 @cache
 def repository_root(folder: str) -> str | None:
-    """Return the root of the repository that contains an absolute folder, or None outside of a repository."""
+    """Return the root of the repository that contains an absolute folder, or None outside any repository."""
     while not os.path.exists(os.path.join(folder, ".git")):
         parent = os.path.dirname(folder)
         if parent == folder:
@@ -163,13 +163,13 @@ def repository_root(folder: str) -> str | None:
 
 
 def register_named_paths(paths: Iterable[str]) -> None:
-    """Register the files and folders that the user named, to which other files may refer; replaces earlier ones."""
+    """Register the paths that the user named, replacing earlier ones; other files may refer to them."""
     _named.clear()
     _named.update(real for path in paths if (real := _real_path(path)) is not None)
 
 
 def _real_path(path: str) -> str | None:
-    """Return the real path of a file, or None if the name is not a valid path."""
+    """Return the real path of a file, or None if the path is not valid."""
     try:
         return os.path.realpath(path)
     except ValueError:
@@ -177,12 +177,12 @@ def _real_path(path: str) -> str | None:
 
 
 def may_read_discovered_file(path: str) -> bool:
-    """Whether a discovered file may be read: either it is not a link, or the link stays inside the repository."""
+    """Return whether a discovered file may be read: it is no link, or one within the repository."""
     return not os.path.islink(path) or may_read_file(path, path)
 
 
 def is_link_out_of_repository(path: str) -> bool:
-    """Whether a path inside the working folder or its repository is a link to a file outside of that folder."""
+    """Return whether a path in the working folder or its repository is a link that leads outside."""
     cwd, real = os.path.realpath(os.curdir), _real_path(path)
     full_path = os.path.normpath(os.path.join(cwd, path))
     return real is not None and any(
@@ -192,7 +192,7 @@ def is_link_out_of_repository(path: str) -> bool:
 
 
 def may_read_file(path: str, launch: str) -> bool:
-    """Whether the file at `path` may be read because the file at `launch` refers to it.
+    """Return whether the file at `path` may be read because the file at `launch` names it.
 
     For a discovered file, both paths are the same, because the file may be a link. The file need not exist.
     """
@@ -210,7 +210,7 @@ def may_read_file(path: str, launch: str) -> bool:
 
 
 def _allowed_folders(folder: str) -> set[str]:
-    """Return the repository of a folder, or else the folder and those named by the user that contain the folder."""
+    """Return a folder's repository, or else the folder and the user-named folders that contain it."""
     top = repository_root(folder)
     if top is not None:
         return {top}
@@ -219,7 +219,7 @@ def _allowed_folders(folder: str) -> set[str]:
 
 
 def _is_inside_folder(real: str, home_folder: str, folder: str) -> bool:
-    """Whether a file is inside a home folder and is not a hidden private file there, such as `.ssh` or `.netrc`."""
+    """Return whether a file is inside a home folder without being a private file such as `.ssh` or `.netrc`."""
     if not _folder_contains(home_folder, real):
         return False
     hidden = [part for part in os.path.relpath(real, home_folder).split(os.sep) if part.startswith(".")]
@@ -238,18 +238,18 @@ def _home_directory() -> str:
 
 
 def _folder_contains(folder: str, path: str) -> bool:
-    """Whether a path is the folder itself or is inside the folder."""
+    """Return whether a path is a folder itself or is inside it."""
     folder, path = os.path.normcase(folder), os.path.normcase(path)
     return path == folder or path.startswith(os.path.join(folder, ""))
 
 
 def _is_system_file(real: str) -> bool:
-    """Whether the kernel provides the file, which may then reveal secrets or be endless."""
+    """Return whether the kernel provides the file, which may be endless or contain secrets."""
     return any(_folder_contains(each, real) for each in _SYSTEM) and not _folder_contains(_MEMORY, real)
 
 
 def is_on_network_share(path: str) -> bool:
-    r"""Whether a path is on another machine (`\\server\share` on Windows), or is a link to such a path."""
+    r"""Return whether a path is, or links to, a Windows network share (`\\server\share`)."""
     for _ in range(_MAX_LINKS):
         if path.replace("/", "\\").startswith("\\\\"):
             return not path.startswith("\\\\?\\") or path.startswith("\\\\?\\UNC")

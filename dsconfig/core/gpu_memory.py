@@ -1,4 +1,4 @@
-"""GPU memory from an amount with a unit, the name of a card, or the advertised size of a card."""
+"""Determine a GPU's memory from an amount with a unit, a card's name, or an advertised size."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MARGIN, PART = 2 << 30, 32
 
 
 class GpuCard(NamedTuple):
-    """A GPU card: its advertised size in GB, and the memory that torch reports."""
+    """A GPU card, with its advertised size in GB and the memory that torch reports."""
 
     sold: tuple[int, ...]
     total: float
@@ -62,7 +62,7 @@ IRRELEVANT_WORDS = ("pcie", "sxm", "sxm2", "sxm4", "sxm5", "hbm2e", "hbm3", "ti"
 
 
 class GpuMemory(NamedTuple):
-    """The memory of a GPU in bytes, as a range if an advertised size matches several cards."""
+    """A GPU's memory in bytes, which is a range if an advertised size matches several cards."""
 
     least: int
     most: int
@@ -72,7 +72,7 @@ class GpuMemory(NamedTuple):
     """The matching cards, with the memory of each in bytes."""
 
     def headroom_bytes(self, requested: int | None = None) -> int:
-        """Return the headroom in bytes: the requested amount, or else the default."""
+        """Return the headroom in bytes, as requested or by default."""
         return MARGIN + self.least // PART if requested is None else requested
 
     def usable_bytes(self, requested: int | None = None) -> int:
@@ -81,7 +81,7 @@ class GpuMemory(NamedTuple):
 
 
 def parse_gpu_memory(requested: str | int) -> GpuMemory:
-    """Parse the memory of a GPU, given as `80GiB`, `80e9`, `a100-80`, `h100`, or an advertised size such as `80GB`.
+    """Parse a GPU's memory: an amount (`80GiB`, `80e9`), a card (`a100-80`, `h100`), or a size (`80GB`).
 
     Raises:
         ValueError: `requested` is neither an amount nor a known card.
@@ -106,12 +106,12 @@ def parse_gpu_memory(requested: str | int) -> GpuMemory:
 
 
 def memory_of_card(name: str) -> int:
-    """Return the memory of a known card in bytes, given the name of the card."""
+    """Return the memory in bytes of a known card, given its name."""
     return int(CARDS[name].total * (1 << 30))
 
 
 def _cards_by_name(text: str) -> list[str]:
-    """Return the card (one or none) that a name in any common spelling denotes, such as `NVIDIA RTX 4090`.
+    """Return the card, if any, that a name in any common spelling denotes, such as `NVIDIA RTX 4090`.
 
     Raises:
         ValueError: the card is sold in several sizes.

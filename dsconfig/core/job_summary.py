@@ -1,4 +1,4 @@
-"""Summary of a job that a launch file or script starts, as shown in reports."""
+"""A job that a launch file or script starts, summarized for reports."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dsconfig.core.json_types import NamedTuple
 
 
 class JobSummary(NamedTuple):
-    """Summary of a job whose launch file or script was followed to its config."""
+    """Summary of a job whose config was found through a launch file or script."""
 
     location: str
     """File and line that start the job: `run.sh:12`."""

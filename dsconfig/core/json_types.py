@@ -1,4 +1,4 @@
-"""JSON types for the type checker, a fast `NamedTuple`, lookup by dotted path, and copying of JSON values."""
+"""JSON types, a fast replacement for `typing.NamedTuple`, and helpers for JSON values."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ else:
     from types import FunctionType
 
     class _Record(tuple):
-        """Methods that all named tuples inherit; `collections.namedtuple` creates them for each class."""
+        """Methods inherited by all named tuples, which `collections.namedtuple` would create per class."""
 
         __slots__ = ()
 
@@ -61,7 +61,7 @@ else:
 
     @cache
     def _constructor(fields):
-        """Return a `__new__` for a number of fields, which becomes that of a class once their names are set."""
+        """Return a `__new__` for a class with a given number of fields, whose names are set afterwards."""
         names = list(map("_{}".format, range(fields)))
         values = f"({', '.join(names)},)" if names else "()"
         return eval(f"lambda {', '.join(['_cls', *names])}: _new(_cls, {values})", {"_new": tuple.__new__})
@@ -84,7 +84,7 @@ else:
             return type(name, (_Record,), body)
 
     class NamedTuple(metaclass=_NamedTupleMeta):
-        """A replacement for `typing.NamedTuple` at a fifth of the cost.
+        """Drop-in replacement for `typing.NamedTuple` at a fifth of its cost.
 
         The original compiles the text of each annotation, and that of a constructor for each class. A check creates
         about seventy of these classes, which took a sixth of the time of a cold run.
@@ -101,7 +101,7 @@ def value_at_dotted_path(data: Mapping[str, Json], path: str) -> Json:
 
 
 def copy_json(value: Json) -> Json:
-    """Copy a value: objects and lists are new, other Python objects are shared.
+    """Copy a value, creating new objects and lists but sharing other Python objects.
 
     `copy.deepcopy` raises for a lock, a generator and anything else that cannot be pickled.
     """

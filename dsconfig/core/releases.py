@@ -1,4 +1,4 @@
-"""DeepSpeed releases on the package index: their order, ranges of releases, and the installed release.
+"""DeepSpeed releases: their order, ranges of releases, and the installed release.
 
 A release is written `0.19.8` for users and is an integer inside (`number`), because every key and rule
 compares releases.
@@ -47,7 +47,7 @@ NEVER = 10**9
 
 
 class ReleaseInterval(NamedTuple):
-    """Consecutive releases as a pair of release numbers, both ends included."""
+    """A range of consecutive releases as two release numbers, both inclusive."""
 
     first: int = 0
     last: int = NEVER
@@ -62,7 +62,7 @@ class ReleaseInterval(NamedTuple):
         return ReleaseInterval(max(self.first, other.first), min(self.last, other.last))
 
     def releases_on_same_side(self, release: int) -> ReleaseInterval:
-        """Return the releases on the same side of this interval as `release`: inside, all before, or all after it."""
+        """Return the releases that are, like `release`, inside, before or after this interval."""
         if release < self.first:
             return ReleaseInterval(last=self.first - 1)
         return self if release <= self.last else ReleaseInterval(self.last + 1)
@@ -75,11 +75,11 @@ Origin: TypeAlias = "Literal['argument', 'environment', 'file', 'settings', 'pin
 
 
 class UnknownReleaseError(ValueError):
-    """A target that matches no release; the one-line message lists the accepted forms."""
+    """A target matches no release; the one-line message lists the accepted forms."""
 
 
 class ReleaseTarget(NamedTuple):
-    """The releases that a config is checked against, oldest first, and where the target was specified."""
+    """The releases against which a config is checked, oldest first, and where they were specified."""
 
     releases: tuple[str, ...]
     text: str
@@ -91,7 +91,7 @@ class ReleaseTarget(NamedTuple):
 
 
 def release_number(release: str) -> int:
-    """Convert a release such as `0.19.8` to an integer (19008); the order of the integers is that of the releases.
+    """Convert a release such as `0.19.8` to an integer (19008) that sorts in release order.
 
     Raises:
         ValueError: `release` is not three numbers joined by dots.
@@ -101,7 +101,7 @@ def release_number(release: str) -> int:
 
 
 def release_name(value: int) -> str:
-    """Convert the number of a release, such as 19008, back to its name, `0.19.8`."""
+    """Convert a release number such as 19008 back to its name, `0.19.8`."""
     return f"{value // 1_000_000}.{value // 1_000 % 1_000}.{value % 1_000}"
 
 
@@ -113,7 +113,7 @@ PYDANTIC_2 = release_number("0.15.0")
 
 
 def resolve_target(text: str | None, origin: Origin = "argument") -> ReleaseTarget:
-    """Return the releases that `text` denotes: a release, a range (`>=0.14,<0.19.8`), `installed` or `latest`.
+    """Return the releases that `text` selects: a release, a range (`>=0.14,<0.19.8`), `installed` or `latest`.
 
     If `text` is None, return the release of the installed DeepSpeed, or else the latest known release.
 
@@ -173,7 +173,7 @@ def _target_of_one_release(text: str, origin: Origin) -> ReleaseTarget:
 
 
 def specifier_allows(specifier: str, version: str) -> bool:
-    """Whether a version specifier (PEP 440) allows a version; an invalid specifier allows nothing."""
+    """Return whether a version specifier (PEP 440) allows a version; an invalid specifier allows none."""
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
     try:
@@ -216,7 +216,7 @@ def _installed_target(*, fallback: bool) -> ReleaseTarget:
 
 
 def installed_version(package: str) -> str | None:
-    """Return the version in the metadata of an installed package, without importing the package.
+    """Return the version of an installed package from its metadata, without importing the package.
 
     The folders of `sys.path` are listed directly, because importing importlib.metadata costs more than a check. A
     folder is listed again once it has changed, because a language server keeps running while packages are installed.
@@ -226,7 +226,7 @@ def installed_version(package: str) -> str | None:
 
 
 def _version_in_folder(folder: str, package: str) -> str | None:
-    """Return the version of a package that is installed in this folder, or None if the package is not there."""
+    """Return the version of the package installed in a folder, or None if it is not there."""
     try:
         status = os.stat(folder)
     except OSError:
@@ -252,7 +252,7 @@ def _version_listed_in_folder(folder: str, package: str, *_: int) -> str | None:
 
 
 def _nearest_release_to_installed(version: str) -> ReleaseTarget:
-    """Map a development build (`0.17.0.dev3`, `0.18.9+abc`) to the newest release that is not later."""
+    """Map a development build (`0.17.0.dev3`, `0.18.9+abc`) to the newest release up to it."""
     try:
         return _target_of_one_release(version, "installed")
     except UnknownReleaseError:

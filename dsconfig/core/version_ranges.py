@@ -1,4 +1,4 @@
-"""Version ranges as version specifiers write them, and comparisons between ranges."""
+"""Parse version specifiers to ranges of versions, and compare ranges."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CLAUSE = re.compile(r"(===|==|~=|!=|<=|>=|<|>)\s*v?(\d+(?:\.\d+)*)(\.\*)?[\w.+!
 
 
 class VersionRange(NamedTuple):
-    """Versions from `first` (included) to `end` (excluded)."""
+    """The versions from `first` (inclusive) to `end` (exclusive)."""
 
     first: Version = ()
     end: Version = _UNLIMITED
@@ -24,16 +24,16 @@ class VersionRange(NamedTuple):
         return isinstance(version, tuple) and self.first <= version < self.end
 
     def is_within(self, other: VersionRange) -> bool:
-        """Whether every version of this range is in the other."""
+        """Return whether another range contains every version of this one."""
         return other.first <= self.first and self.end <= other.end
 
     def overlaps(self, other: VersionRange) -> bool:
-        """Whether any version is in both ranges."""
+        """Return whether any version is in both ranges."""
         return max(self.first, other.first) < min(self.end, other.end)
 
 
 def version_numbers(version: str) -> Version:
-    """Return the numbers of a version without trailing zeros: `2.4.0+cu121` → `(2, 4)`.
+    """Return the numbers in a version without trailing zeros: `2.4.0+cu121` → `(2, 4)`.
 
     A pre-release is treated as the release that it precedes.
     """
@@ -43,7 +43,7 @@ def version_numbers(version: str) -> Version:
 
 
 def parse_version_range(specifier: str) -> VersionRange:
-    """Return the smallest range that contains every version that a specifier (PEP 440) allows.
+    """Return the smallest range with all versions that a specifier (PEP 440) allows.
 
     `!=` and unknown operators do not limit the range.
     """
@@ -83,10 +83,10 @@ def _strip_trailing_zeros(numbers: list[int]) -> Version:
 
 
 def _first_version_of_next_series(numbers: list[int]) -> Version:
-    """Return the first version of the next series: `2.4` → `2.5`."""
+    """Return the version at which the next series starts: `2.4` → `2.5`."""
     return _strip_trailing_zeros([*numbers[:-1], numbers[-1] + 1])
 
 
 def _least_version_above(version: Version) -> Version:
-    """Return the least version above the given one, such as `2.4.0.0.0.1` for `2.4`; no release has that version."""
+    """Return a version just above the given one that no release has, such as `2.4.0.0.0.1` for `2.4`."""
     return (*version, *[0] * (5 - len(version)), 1)

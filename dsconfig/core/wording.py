@@ -1,4 +1,4 @@
-"""Wording of values, types and alternatives in messages and documentation pages."""
+"""Format values, types and alternatives for messages and documentation."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BOUNDS = ("at least", "greater than", "at most", "less than")
 
 
 def quote_value(value: object) -> str:
-    """Return a value as JSON in backticks: `"auto"`, `true`, `4.5`; long values are truncated."""
+    """Return a value as JSON in backticks (`"auto"`, `true`, `4.5`), truncated if it is long."""
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 200:
         return "`an integer of more than 60 digits`"
     try:
@@ -36,7 +36,7 @@ def quote_value(value: object) -> str:
 
 
 def format_number(number: float) -> str:
-    """Format a number with at most six digits, as `%g` does; beyond the float range, as an order of magnitude."""
+    """Format a number with up to six digits like `%g`, or as an order of magnitude beyond the float range."""
     try:
         return f"{number:g}"
     except OverflowError:
@@ -44,7 +44,7 @@ def format_number(number: float) -> str:
 
 
 def _json_fallback(value: object) -> object:
-    """Return stable text for a value of a type that JSON lacks: sets are sorted, memory addresses are left out."""
+    """Return deterministic text for a value of a type that JSON lacks."""
     if isinstance(value, set | frozenset):
         return sorted(map(str, value))
     return str(value).partition(" at 0x")[0]
@@ -64,17 +64,17 @@ _EXPONENT = r'(?a)(?<![\w."])(-?\d+)e([+-]?)(\d+)(?![\w"])'
 
 
 def numbers_for_yaml(advice: str) -> str:
-    """Rewrite the numbers in a piece of advice for YAML 1.1, which reads 6e-05 as a string but 6.0e-05 as a number."""
+    """Rewrite the numbers in advice for YAML 1.1, which reads 6e-05 as a string but 6.0e-05 as a number."""
     return re.sub(_EXPONENT, lambda match: f"{match[1]}.0e{match[2] or '+'}{match[3]}", advice)
 
 
 def describe_value(value: object) -> str:
-    """Return a value with its kind, set off by commas: ``a list, `[3]`,``; null is returned without a kind."""
+    """Return a value after its kind, set off by commas: ``a list, `[3]`,``; null has no kind."""
     return "`null`," if value is None else f"{json_kind(value)}, {quote_value(value)},"
 
 
 def join_alternatives(values: Iterable[object], conjunction: str = "or") -> str:
-    """Join alternatives for a sentence: `"a"`, `"b"` or `"c"`."""
+    """Join alternatives as in a sentence: `"a"`, `"b"` or `"c"`."""
     words = [
         value if isinstance(value, str) and value.startswith("`") else quote_value(value) for value in values
     ]
@@ -84,7 +84,7 @@ def join_alternatives(values: Iterable[object], conjunction: str = "or") -> str:
 
 
 def closest_words(word: str, candidates: Iterable[str], count: int = 1) -> list[str]:
-    """Return up to `count` candidates whose spelling is closest to `word`, best first."""
+    """Return up to `count` candidates with the most similar spelling, best first."""
     from dsconfig.core.did_you_mean import cached_word_index, similar_words
 
     return [each.word for each in similar_words(word, cached_word_index(tuple(candidates)))][:count]

@@ -1,4 +1,4 @@
-"""Documents: JSON, JSONC, Hjson and YAML text as a located tree."""
+"""Documents: parse JSON, JSONC, Hjson and YAML into trees with locations, and edit their text."""
 
 from dsconfig.document.document import Document
 from dsconfig.document.located_tree import (

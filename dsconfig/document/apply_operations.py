@@ -1,4 +1,4 @@
-"""Apply the operations of a fix to a config's value, and as edits to the text of a document."""
+"""Apply the operations of a fix to a config's value, or to the text of its document."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def edits_for_fix(document: Document, fix: Fix) -> list[TextEdit]:
-    """Return the edits of the document's text that carry out the fix.
+    """Return the text edits that apply a fix to a document.
 
     Raises:
         EditError: the fix cannot be applied to the text.
@@ -42,7 +42,7 @@ def edits_for_fix(document: Document, fix: Fix) -> list[TextEdit]:
 
 
 def _sequential_edits(document: Document, operations: tuple[Operation, ...]) -> list[TextEdit]:
-    """Return edits that apply the operations in order, each to the result of the previous one."""
+    """Return edits that apply the operations one after the other."""
     current = document
     try:
         combined = _combined_edits(document, operations)
@@ -61,7 +61,7 @@ def _sequential_edits(document: Document, operations: tuple[Operation, ...]) -> 
 
 
 def _independent_edits(document: Document, operations: tuple[Operation, ...], text: str) -> list[TextEdit]:
-    """Return the edits of each operation on the original text, or nothing if they do not produce exactly `text`."""
+    """Return edits of the original text, one set per operation, or nothing if they do not produce `text`."""
     try:
         changes = [
             edit
@@ -75,7 +75,7 @@ def _independent_edits(document: Document, operations: tuple[Operation, ...], te
 
 
 def _combined_edits(document: Document, operations: tuple[Operation, ...]) -> list[TextEdit] | None:
-    """Return the edits of all operations on one text, or None if an operation depends on another one.
+    """Return the edits of all operations on one text, or None if one operation depends on another.
 
     Parsing the text again after each operation would cost a thousand parses for a thousand fixes.
     """
@@ -96,14 +96,14 @@ def _combined_edits(document: Document, operations: tuple[Operation, ...]) -> li
 
 
 def _path_after_operation(step: SetValue | RenameKey | MoveKey) -> KeyPath:
-    """Return the path of the changed, renamed or moved key after the operation."""
+    """Return the path that the changed, renamed or moved key has after the operation."""
     if isinstance(step, RenameKey):
         return (*step.path[:-1], step.name)
     return step.to if isinstance(step, MoveKey) else step.path
 
 
 def _split_operation(operation: Operation) -> tuple[Operation, ...]:
-    """Split a move into adding and removing a key; a move within one section becomes a rename."""
+    """Split a move into removing and adding a key; a move within a section becomes a rename."""
     if not isinstance(operation, MoveKey):
         return (operation,)
     path, to = operation.path, operation.to
@@ -128,7 +128,7 @@ def _edits_for_operation(document: Document, operation: Operation) -> list[TextE
 
 
 def apply_operations(document: Document, operations: Iterable[Operation]) -> Document:
-    """Apply operations to a document, and return the resulting document.
+    """Apply operations to a document, and return the result as a new document.
 
     Raises:
         EditError: an operation cannot be applied to the text.
@@ -157,7 +157,7 @@ def reparse_document(document: Document, text: str) -> Document:
 
 
 def apply_operations_to_value(value: Json, operations: Iterable[Operation]) -> Json:
-    """Apply operations to a config's value; both paths of a move refer to the config before the move.
+    """Apply operations to a config's value; both paths of a move refer to the original config.
 
     Raises:
         KeyError, IndexError, TypeError: an operation cannot be applied to the value.
@@ -199,7 +199,7 @@ def _pop_value_at_path(value: Json, path: KeyPath) -> Json:
 
 
 def are_equal_for_parsers(left: Json, right: Json) -> bool:
-    """Whether two values are equal for every parser: 4.0 equals 4, but true does not equal 1."""
+    """Return whether every parser considers two values equal: 4.0 equals 4, but true does not equal 1."""
     match left, right:
         case dict(), dict():
             return left.keys() == right.keys() and all(
@@ -216,27 +216,27 @@ def are_equal_for_parsers(left: Json, right: Json) -> bool:
 if TYPE_CHECKING:
 
     class TextEditor(Protocol):
-        """Editor of one text, whose methods return the edits of an operation, or raise `EditError`."""
+        """Editor of a text, whose methods return edits for an operation or raise `EditError`."""
 
         def set_value(self, path: KeyPath, value: Json) -> list[TextEdit]:
-            """Set the key at a path to a value, and create missing sections."""
+            """Set the key at a path to a value, creating missing sections."""
 
         def remove_entry(self, path: KeyPath) -> list[TextEdit]:
-            """Remove the entry at a path with its comma, and with its lines if they contain nothing else."""
+            """Remove the entry at a path with its comma, and its lines if nothing else is on them."""
 
         def remove_entries(self, parent: TreeNode, indexes: Sequence[int]) -> list[TextEdit]:
-            """Remove entries by index; if several are removed, at least one of the last entries must be kept."""
+            """Remove several entries by index; at least one of the last entries must be kept."""
 
         def rename_key(self, path: KeyPath, name: str) -> list[TextEdit]:
-            """Rename the key at a path, keeping its style of quotes."""
+            """Rename the key at a path, keeping its quotation marks."""
 
         def copy_value(self, path: KeyPath, to: KeyPath) -> list[TextEdit]:
-            """Copy the value at `path`, as written in the text, to the path `to`."""
+            """Copy the value at `path`, as spelled in the text, to the path `to`."""
 
 
 @lru_cache(maxsize=1)  # the layout around each entry is computed once for all edits of a text
 def editor_for_document(document: Document) -> TextEditor:
-    """Return the text editor for the document's format.
+    """Return the text editor for a document's format.
 
     Raises:
         EditError: the document has no text, or none of its text could be parsed.

@@ -1,4 +1,4 @@
-"""Write a file atomically, and never overwrite changes that someone else made since the file was read.
+"""Write files atomically, without overwriting changes made since the file was read.
 
 The new text is written to a draft beside the file, and the draft then replaces the file in one step: whenever
 the process ends, the file contains either the old text or the new one. An interrupted run may leave its draft behind,
@@ -31,14 +31,14 @@ _ABANDONED_AFTER = 86_400
 
 
 class FileChangedError(OSError):
-    """The file changed after its content was read."""
+    """The file was changed after it was read."""
 
     def __init__(self, path: str) -> None:
         super().__init__(None, "changed while it was being fixed; it is not written", path)
 
 
 def write_atomically(path: str, data: bytes) -> None:
-    """Write the data to a file, which may or may not exist yet.
+    """Write data to a file, creating or replacing it.
 
     Raises:
         OSError: the file cannot be written.
@@ -59,7 +59,7 @@ def write_atomically(path: str, data: bytes) -> None:
 
 
 def rewrite_if_unchanged(path: str, old: bytes, new: bytes) -> None:
-    """Replace the content `old` of a file with `new`.
+    """Replace the content of a file with `new`, provided that it still is `old`.
 
     Raises:
         FileChangedError: the file no longer contains `old`.
@@ -74,7 +74,7 @@ def rewrite_if_unchanged(path: str, old: bytes, new: bytes) -> None:
 
 
 def remove_stale_drafts(folder: str) -> None:
-    """Remove the drafts that killed runs left behind in a folder."""
+    """Remove the drafts that killed processes have left in a folder."""
     with suppress(OSError):
         for name in filter(_DRAFT.fullmatch, os.listdir(folder)):
             with suppress(OSError):
@@ -98,7 +98,7 @@ def _remove_if_abandoned(draft: str) -> None:
 
 
 def _write_into_pipe(path: str, data: bytes, before: os.stat_result) -> None:
-    """Write into a pipe or device, such as stdout."""
+    """Write to a pipe or device, such as stdout."""
     if stat.S_ISBLK(before.st_mode):
         raise OSError(errno.EINVAL, "is a disk, not a file", path)
     try:
@@ -116,7 +116,7 @@ def _write_into_pipe(path: str, data: bytes, before: os.stat_result) -> None:
 
 
 def _check_replaceable(path: str, before: os.stat_result) -> None:
-    """Raise OSError for a file without write permission, or with several names (hard links).
+    """Raise OSError for a file that is not writable or has several names (hard links).
 
     Replacing a file would succeed without write permission, and the other names of the file would keep the old text.
     """
@@ -131,7 +131,7 @@ def _check_replaceable(path: str, before: os.stat_result) -> None:
 
 @contextmanager
 def _write_draft(path: str, data: bytes, before: os.stat_result | None) -> Iterator[str]:
-    """Write a draft beside the file at `path` and yield its path; remove the draft if an error occurs.
+    """Write a draft next to the file at `path` and yield its path; remove the draft on an error.
 
     If the file exists (`before`), the draft gets its mode, owner and attributes.
     """
@@ -157,7 +157,7 @@ def _write_draft(path: str, data: bytes, before: os.stat_result | None) -> Itera
 
 
 def _create_locked_file(folder: str, mode: int) -> tuple[int, str]:
-    """Create a locked draft file in a folder; return its descriptor and its path."""
+    """Create a locked draft in a folder; return its file descriptor and path."""
     flags = ("O_WRONLY", "O_CREAT", "O_EXCL", "O_BINARY", "O_CLOEXEC")
     while True:
         draft = os.path.join(folder, f".dsconfig-draft-{os.urandom(8).hex()}")
@@ -177,7 +177,7 @@ def _create_locked_file(folder: str, mode: int) -> tuple[int, str]:
 
 
 def _try_to_lock(descriptor: int) -> bool | None:
-    """Lock an open file; return whether that succeeded, or None if the file system does not support locks."""
+    """Lock an open file; return whether that succeeded, or None if the file system has no locks."""
     if not _LOCKS:
         return None
     try:
@@ -196,7 +196,7 @@ def _write_all_bytes(descriptor: int, data: bytes) -> None:
 
 
 def _copy_ownership(descriptor: int, path: str, before: os.stat_result) -> None:
-    """Copy the owner, attributes and mode of a file to its draft, as far as the user has the permission."""
+    """Copy a file's owner, attributes and mode to its draft, as far as permitted."""
     mode = stat.S_IMODE(before.st_mode)
     if not hasattr(os, "fchown"):
         return
@@ -211,7 +211,7 @@ def _copy_ownership(descriptor: int, path: str, before: os.stat_result) -> None:
 
 
 def _copy_attributes(path: str, descriptor: int) -> None:
-    """Copy extended attributes such as access lists, and remove those that the draft inherited from the folder."""
+    """Copy extended attributes such as access lists, replacing those inherited from the folder."""
     if not hasattr(os, "listxattr"):
         return
     with suppress(OSError):

@@ -1,4 +1,4 @@
-"""File names of configs: one list for directories, hooks, editors and the schema catalog.
+"""File names of configs, shared by directory searches, hooks, editors and the schema catalog.
 
 Wherever the content can be read, the content decides whether a file is a config
 (`dsconfig.launch.classify_config_file`). The name alone decides in two cases: an editor assigns a schema by file name
@@ -30,22 +30,22 @@ LAUNCH_FILES = ("accelerate_config.yaml", "accelerate_config_*.yaml", "**/accele
 
 
 def is_yaml_name(name: str) -> bool:
-    """Whether a file with this name is parsed as YAML."""
+    """Return whether a file with this name is parsed as YAML."""
     return name.lower().endswith(YAML)
 
 
 def is_python_name(name: str) -> bool:
-    """Whether a file name is that of a Python source or notebook, which may contain configs."""
+    """Return whether a file name is that of a Python source or notebook, which may contain configs."""
     return name.lower().endswith(PYTHON)
 
 
 def is_notebook_name(name: str) -> bool:
-    """Whether a file name is that of a Jupyter notebook."""
+    """Return whether a file name is that of a Jupyter notebook."""
     return name.lower().endswith(NOTEBOOK)
 
 
 def is_config_name(path: str) -> bool:
-    """Whether a file name is used only for configs, including names with a prefix or a JSONC or Hjson suffix."""
+    """Return whether a file name is used for configs only, possibly with a prefix or a JSONC or Hjson suffix."""
     return _config_name_pattern().search("/" + path.lower().replace("\\", "/")) is not None
 
 
@@ -55,7 +55,7 @@ def _config_name_pattern() -> re.Pattern[str]:
 
 
 def _glob_to_regex(pattern: str) -> str:
-    """Convert a file name pattern to a regular expression that also accepts other separators and a prefix."""
+    """Convert a file name pattern to a regular expression that also matches other separators and a prefix."""
     folder, _, name = pattern.removeprefix("**/").removesuffix(".json").rpartition("/")
     marks = ((r"\?", r"\d" if "_z" in name else "[-_.]?"), (r"_\*", r"(?:[^a-z/][^/]*)?"), (r"\*", "[^/]*"))
     name = re.escape(name)

@@ -1,4 +1,4 @@
-"""`Document`: a config's text, the value that each parser reads from the text, and the location of each path."""
+"""`Document`: a config's text, its value according to each parser, and the location of each path."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ _NOT_PARSED: Final = object()
 
 
 def line_starts(text: str) -> list[int]:
-    """Return the offset of the start of each line in the text."""
+    """Return the offset at which each line of a text starts."""
     return [0, *[match.end() for match in LINE_END.finditer(text)]]
 
 
 def line_start(text: str, at: int) -> int:
-    """Return the offset of the start of the line that contains the offset `at`."""
+    """Return the offset at which the line that contains the offset `at` starts."""
     return max(text.rfind("\n", 0, at), text.rfind("\r", 0, at)) + 1
 
 
 class Document:
-    """A parsed config. Its values are shared rather than copied, so they must not be changed.
+    """A parsed config, whose values are shared and must not be modified.
 
     For plain JSON, the tree is built only when a location is first needed, because most files have no diagnostics.
     """
@@ -90,49 +90,49 @@ class Document:
 
     @property
     def is_in_program(self) -> bool:
-        """Whether the document is a config in a Python source or notebook, which may contain several configs."""
+        """Whether the document is a config in a Python source or notebook, which may contain more of them."""
         return self.format == "python" or self.reread is not None
 
     @property
     def file_text(self) -> str:
-        """The text of the whole file, which is the notebook's text if the document is a notebook cell."""
+        """Text of the whole file, which is the notebook if the document is a notebook cell."""
         return self.text if self.cell is None else self.cell.notebook.text
 
     def file_text_with(self, text: str) -> str:
-        """Return the text of the whole file after replacing the text of this document with `text`."""
+        """Return the text of the whole file with this document's part replaced by `text`."""
         return text if self.cell is None else self.cell.notebook_text_with(text)
 
     # -- what was read -----------------------------------------------------------------------------
 
     @property
     def tree(self) -> LocatedTree:
-        """The located tree of the document, built on first access."""
+        """The document's tree with locations, built on first access."""
         if not isinstance(self._tree, LocatedTree):
             self._tree = self._tree()
         return self._tree
 
     @property
     def root(self) -> TreeNode | None:
-        """The root node of the tree, or None if nothing could be parsed."""
+        """Root node of the tree, or None if nothing could be parsed."""
         return self.tree.root
 
     @property
     def problems(self) -> tuple[TextProblem, ...]:
-        """All problems of the document's text, ordered by location."""
+        """All problems in the document's text, ordered by location."""
         return self._tree.problems if isinstance(self._tree, LocatedTree) else ()  # plain JSON has none
 
     @property
     def comments(self) -> tuple[tuple[TextSpan, str], ...]:
-        """All comments of the document's text, with their comment markers."""
+        """All comments in the document's text, including their comment markers."""
         return self._tree.comments if isinstance(self._tree, LocatedTree) else ()
 
     def is_readable(self, parser: Parser = "hjson") -> bool:
-        """Whether this parser accepts the document's text. YAML always uses the YAML parser, whatever is requested."""
+        """Return whether a parser accepts the document's text; for YAML that is always the YAML parser."""
         parser = "yaml" if self.format == "yaml" else parser
         return not any(parser in problem.rejected_by for problem in self.problems)
 
     def value(self, parser: Parser = "hjson") -> object:
-        """Return the value that a parser reads (the last duplicate wins), or the recovered value."""
+        """Return the value that a parser reads (of duplicates, the last), or the recovered value."""
         if self._value is _NOT_PARSED:
             root = self.tree.root
             self._value = None if root is None else root.value
@@ -145,7 +145,7 @@ class Document:
         return self._json
 
     def subdocument(self, path: KeyPath) -> Document | None:
-        """Return the object at a path as a document of its own; its paths start there, but locations do not change.
+        """Return the object at a path as a document with paths relative to it and unchanged locations.
 
         The new document has none of the problems and comments of this one.
         """
@@ -158,7 +158,7 @@ class Document:
         )
 
     def passed_as_json(self) -> Document:
-        """Return a copy with the problem that the job passes this YAML text to a JSON or Hjson parser, which fails."""
+        """Return a copy for a job that passes this YAML text to a JSON or Hjson parser, which fails."""
         end = len(self.text) - len(LINE_END.split(self.text.lstrip(), 1)[-1]) if self.text else 0
         start = len(self.text) - len(self.text.lstrip())
         problem = TextProblem(YAML_TEXT, TextSpan(start, max(start, end)), (), "", ALL_PARSERS)
@@ -171,7 +171,7 @@ class Document:
         return any(problem.kind == YAML_TEXT for problem in self.problems)
 
     def with_value(self, value: object) -> Document:
-        """Return a copy of the document with the value that another parser reads from the same text."""
+        """Return a copy of the document with the value that another parser reads."""
         return Document(
             self.name,
             self.text,
@@ -190,11 +190,11 @@ class Document:
         return entry[1] if entry else None
 
     def has_path(self, path: KeyPath) -> bool:
-        """Whether the text contains exactly this path."""
+        """Return whether the text contains exactly this path."""
         return self._find_entry(path) is not None
 
     def span(self, path: KeyPath, part: Part = "value") -> TextSpan:
-        """Return the span of a path; an absent path has the span of its nearest existing parent's key."""
+        """Return the span of a path; if absent, that of the key of its nearest existing parent."""
         while (entry := self._find_entry(path)) is None:
             if not path:
                 return TextSpan(0, 0)
@@ -227,7 +227,7 @@ class Document:
         return None if node is None else (key, node)
 
     def member_index(self, node: TreeNode, key: str) -> int | None:
-        """Return the index of a key among the members of an object, or None if absent; the last duplicate wins."""
+        """Return the index of a key among an object's members (of duplicates, the last), or None if absent."""
         keys = self._index.get(id(node))
         if keys is None:
             keys = self._index[id(node)] = {member.key: index for index, member in enumerate(node.members)}
@@ -236,7 +236,7 @@ class Document:
     # -- lines -------------------------------------------------------------------------------------
 
     def position(self, offset: int) -> TextPosition:
-        """Return the line and column of an offset in the document's text."""
+        """Return the line and column at an offset in the document's text."""
         from bisect import bisect_right
 
         starts = self._line_starts()
@@ -264,7 +264,7 @@ class Document:
 
 
 def location_of_span(document: Document, span: TextSpan) -> Location | None:
-    """Return the location of a span in a document, or None if the document is a dict without text."""
+    """Return the location of a span in a document, or None for a dict without text."""
     if document.is_data:
         return None
     start, end = document.position(span.start), document.position(span.end)
@@ -277,7 +277,7 @@ def location_of_span(document: Document, span: TextSpan) -> Location | None:
 
 
 def location_of_path(document: Document, path: KeyPath, part: Part = "value") -> Location | None:
-    """Return the location of the value, key or entry at a path, or None if the document is a dict without text."""
+    """Return the location of the value, key or entry at a path, or None for a dict without text."""
     return None if document.is_data else location_of_span(document, document.span(path, part))
 
 
@@ -285,11 +285,11 @@ def location_of_path(document: Document, path: KeyPath, part: Part = "value") ->
 
 
 class NotPlainJsonError(Exception):
-    """The text may be JSON, but is not an object that `parse_plain_json` can parse."""
+    """The text is not an object in the subset of JSON that `parse_plain_json` accepts."""
 
 
 def parse_plain_json(text: str) -> dict[str, object]:
-    """Parse strict JSON that is known to have the same value for hjson.
+    """Parse strict JSON if hjson is certain to read the same value from it.
 
     Raises:
         NotPlainJsonError: hjson may read the text differently, or reject it.
@@ -329,7 +329,7 @@ def parse_hjson_number(word: str) -> int | float:
 
 
 def value_read_by_json(text: str, root: TreeNode | None) -> object:
-    """Return the value that `json.load` reads from a text, or the recovered value if json rejects the text."""
+    """Return the value that `json.load` reads from a text, or the recovered value if it rejects the text."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -337,7 +337,7 @@ def value_read_by_json(text: str, root: TreeNode | None) -> object:
 
 
 def _use_json_numbers(text: str, node: TreeNode | None) -> object:
-    """Convert a recovered value to json's numbers, where `1e3` is a float. MAX_DEPTH bounds the recursion."""
+    """Convert the numbers in a recovered value to those of json, where `1e3` is a float."""
     if node is None:
         return None
     if node.kind == "object":

@@ -1,4 +1,4 @@
-"""A parser of JSON, JSONC and Hjson that accepts and rejects exactly what hjson 3.1.0 does."""
+"""Parse JSON, JSONC and Hjson, accepting and rejecting exactly what hjson 3.1.0 does."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def parse_hjson(text: str, *, translate: bool = True) -> LocatedTree:
-    """Parse a whole text as hjson's `HjsonDecoder.raw_decode` and `decode` do. Raises `HjsonSyntaxError`."""
+    """Parse a whole text like hjson's `HjsonDecoder.raw_decode` and `decode`. Raises `HjsonSyntaxError`."""
     builder = TreeBuilder(text, translate=translate)
     first, pos = skip_space_and_comments(builder, skip_byte_order_mark(builder))
     if not first and not text.startswith(("\ufeff", "\xef\xbb\xbf")):
@@ -52,7 +52,7 @@ def parse_hjson(text: str, *, translate: bool = True) -> LocatedTree:
 
 
 def _parse_root_without_braces(builder: TreeBuilder, pos: int) -> tuple[TreeBuilder, int]:
-    """Parse a root object without braces; if that fails and hjson would retry, parse a single value."""
+    """Parse a root object without braces; on failure, retry as a single value where hjson does."""
     try:
         builder.open_container(pos, is_object=True, braces=False)
         return builder, _parse_entries(builder, pos)
@@ -68,7 +68,7 @@ def _parse_root_without_braces(builder: TreeBuilder, pos: int) -> tuple[TreeBuil
 
 
 def _parse_entries(builder: TreeBuilder, pos: int) -> int:
-    """Parse entries until all brackets are closed."""
+    """Parse entries until all brackets are closed, and return the end offset."""
     stack = builder.stack
     while stack:
         frame = stack[-1]
@@ -81,7 +81,7 @@ def _parse_entries(builder: TreeBuilder, pos: int) -> int:
 
 
 def _parse_comma_or_end(builder: TreeBuilder, frame: OpenContainer, pos: int) -> tuple[bool, int]:
-    """Parse a comma, or the end of the innermost object or array; return whether the container was closed."""
+    """Parse a comma or the end of the innermost container, and return whether that closed it."""
     frame.key = None
     count = len(frame.members) + len(frame.items)
     char, pos = skip_space_and_comments(builder, pos)
@@ -101,7 +101,7 @@ def _parse_comma_or_end(builder: TreeBuilder, frame: OpenContainer, pos: int) ->
 
 
 def _parse_key(builder: TreeBuilder, frame: OpenContainer, start: int) -> int:
-    """Parse a key with or without quotes, and its colon (hjson's `scanKeyName`)."""
+    """Parse a quoted or unquoted key and its colon (hjson's `scanKeyName`)."""
     text = builder.text
     char = text[start : start + 1]
     if char in ('"', "'"):
@@ -123,7 +123,7 @@ def _parse_key(builder: TreeBuilder, frame: OpenContainer, start: int) -> int:
 
 
 def _parse_value(builder: TreeBuilder, start: int) -> int:
-    """Parse a scalar, or the opening bracket of an object or array."""
+    """Parse a scalar, or the opening bracket of a container."""
     text = builder.text
     char = text[start : start + 1]
     if char == '"' or (char == "'" and not text.startswith("'''", start)):
@@ -146,7 +146,7 @@ def _parse_value(builder: TreeBuilder, start: int) -> int:
 
 
 def _parse_unquoted_value(builder: TreeBuilder, start: int) -> int:
-    """Parse a number, true, false or null, else an unquoted string up to the end of the line (`scantfnns`)."""
+    """Parse a number, true, false or null; otherwise an unquoted string up to the line end (`scantfnns`)."""
     parsed = parse_literal(builder.text, start)
     if parsed is not None:
         value, end, word = parsed
@@ -184,7 +184,7 @@ _LIKE_NUMBER: Final = re.compile(r"[-+]?\.?\d[\w.+-]*")
 
 
 def skip_byte_order_mark(builder: TreeBuilder) -> int:
-    """Skip a byte order mark at the start of the text, including one whose three bytes were decoded as Latin-1."""
+    """Skip a byte order mark at the start of the text, even one that was decoded as Latin-1."""
     for mark in ("\ufeff", "\xef\xbb\xbf"):
         if builder.text.startswith(mark):
             builder.add_problem("bom", 0, len(mark))
@@ -193,7 +193,7 @@ def skip_byte_order_mark(builder: TreeBuilder) -> int:
 
 
 def skip_space_and_comments(builder: TreeBuilder, pos: int) -> tuple[str, int]:
-    """Skip white space and comments (`getNext`); return the next character (empty at the end) and its position.
+    """Skip white space and comments (`getNext`), and return the next character and its offset.
 
     Raises:
         HjsonSyntaxError: a comment is never closed, or there are too many of them.
@@ -212,7 +212,7 @@ def skip_space_and_comments(builder: TreeBuilder, pos: int) -> tuple[str, int]:
 
 
 def _find_comment_end(text: str, start: int) -> int:
-    """Return the end of the comment that starts at `start`, or `start` itself if no comment starts there."""
+    """Return where the comment at `start` ends, or `start` if there is none."""
     if text[start] == "#" or text.startswith("//", start):
         return find_line_end(text, start)
     if not text.startswith("/*", start):
@@ -224,14 +224,14 @@ def _find_comment_end(text: str, start: int) -> int:
 
 
 def find_line_end(text: str, pos: int) -> int:
-    """Return the offset of the end of the line that contains `pos`."""
+    """Return where the line that contains `pos` ends."""
     return _TO_LINE_END.match(text, pos).end()  # type: ignore[union-attr]  # it matches the empty string
 
 
 def parse_literal(
     text: str, start: int, limit: int | None = None
 ) -> tuple[bool | float | None, int, str] | None:
-    """Parse a number, true, false or null at `start`; return the value, its end offset, and its source text.
+    """Parse a number, true, false or null, and return its value, end offset and source text.
 
     Return None for any other word. Text after `limit` is not parsed. Raises `HjsonSyntaxError` if a number is too
     large.
@@ -254,7 +254,7 @@ def parse_literal(
 
 
 def classify_unquoted_word(word: str) -> str:
-    """Classify an unquoted word by the kind of value that was probably meant."""
+    """Guess which kind of value an unquoted word was meant to be."""
     core = word.rstrip(", \t")
     if _NAN.match(core):
         return "nan"
@@ -323,7 +323,7 @@ def single_quotes_problem(start: int) -> ProblemArguments:
 
 
 def parse_escape(text: str, at: int) -> tuple[str, int]:
-    """Parse the escape sequence whose backslash is at `at`; return its character and end. Raises `HjsonSyntaxError`."""
+    """Parse the escape sequence at `at`; return its character and end offset. Raises `HjsonSyntaxError`."""
     letter = text[at + 1 : at + 2]
     if letter != "u":
         if letter in _ESCAPES:
@@ -339,7 +339,7 @@ def parse_escape(text: str, at: int) -> tuple[str, int]:
 
 
 def _parse_unicode_escape(text: str, at: int, *, pair: bool = False) -> int:
-    """Parse a `\\uXXXX` escape like hjson's `scanstring`, whose int() accepts signs, spaces and underscores."""
+    """Parse a `\\uXXXX` escape like hjson, whose int() accepts signs, spaces and underscores."""
     digits = text[at + 2 : at + 6]
     if len(digits) != 4 or digits[1] in "xX":
         if pair:  # the second half is then parsed as an escape of its own
@@ -385,7 +385,7 @@ def _dedent_line(line: str, indent: int) -> str:
 
 
 def _column_of_offset(text: str, at: int, *, translate: bool) -> int | None:
-    """Return the column of the offset `at` as hjson computes it, which counts from the end of the text on line 1."""
+    """Return the column of an offset as hjson computes it, which on line 1 counts from the end of the text."""
 
     def find_line_start(end: int) -> int:
         return max(text.rfind("\n", 0, end), text.rfind("\r", 0, end) if translate else -1) + 1
@@ -401,7 +401,7 @@ def _column_of_offset(text: str, at: int, *, translate: bool) -> int | None:
 
 
 class OpenContainer:
-    """An object or array whose closing bracket has not been parsed yet."""
+    """An object or array whose closing bracket has not been reached."""
 
     __slots__ = ("braces", "closer", "is_object", "items", "key", "key_span", "members", "start")
 
@@ -418,14 +418,14 @@ class OpenContainer:
         return len(self.members) + len(self.items)
 
     def end_of_last_entry(self) -> int:
-        """Return the offset of the end of the last entry."""
+        """Return the offset at which the last entry ends."""
         if self.members:
             return self.members[-1].node.span.end
         return self.items[-1].span.end if self.items else self.start + self.braces
 
 
 class TreeBuilder:
-    """Builder of the tree of one text from the values that a parser reports.
+    """Build the tree of a text from the values that a parser reports.
 
     The parsers keep track of the position: their functions take a position and return the one where they stopped. If
     `translate` is true, line endings are converted as `open()` does, which matters only in triple-quoted strings.
@@ -452,7 +452,7 @@ class TreeBuilder:
         rejected_by: frozenset[Parser] = ONLY_JSON,
         path: KeyPath | None = None,
     ) -> None:
-        """Record a problem of the text.
+        """Record a problem in the text.
 
         Raises:
             TooManyErrorsError: the text has too many errors to continue.
@@ -471,7 +471,7 @@ class TreeBuilder:
                 raise TooManyErrorsError
 
     def add_comment(self, start: int, end: int) -> None:
-        """Record a comment, unless an earlier parse of the same text already recorded the comment."""
+        """Record a comment, unless an earlier parse of the text has recorded it."""
         if self.comments and start <= self.comments[-1][0].start:
             return
         if len(self.comments) >= MAX_VALUES:
@@ -484,12 +484,12 @@ class TreeBuilder:
         )
 
     def current_path(self) -> KeyPath:
-        """Return the path of the value that is being parsed."""
+        """Return the path of the value being parsed."""
         keys = (frame.key if frame.is_object else len(frame.items) for frame in self.stack)
         return tuple(key for key in keys if key is not None)
 
     def open_container(self, start: int, *, is_object: bool, braces: bool = True) -> None:
-        """Enter an object or array."""
+        """Begin an object or array."""
         if len(self.stack) >= MAX_DEPTH:
             raise HjsonSyntaxError("too-deep", start, start + 1, f"{MAX_DEPTH} levels", fatal=True)
         self.stack.append(OpenContainer(start, is_object=is_object, braces=braces))
@@ -497,7 +497,7 @@ class TreeBuilder:
             self.add_problem("missing-root-braces", start, start + 1, path=())
 
     def close_container(self, end: int) -> None:
-        """Close the innermost object or array, and add its node to the parent."""
+        """End the innermost object or array, and add its node to the parent."""
         frame = self.stack.pop()
         if frame.is_object:
             value = {member.key: member.node.value for member in frame.members}
@@ -509,11 +509,11 @@ class TreeBuilder:
             self.attach_value(TreeNode("array", TextSpan(frame.start, end), items, (), tuple(frame.items)))
 
     def add_scalar(self, kind: NodeKind, start: int, end: int, value: object) -> None:
-        """Add a scalar value to the innermost object or array."""
+        """Add a scalar to the innermost object or array."""
         self.attach_value(TreeNode(kind, TextSpan(start, end), value))
 
     def attach_value(self, node: TreeNode) -> None:
-        """Add a finished node to the innermost open object or array, or make it the root."""
+        """Add a finished node to the innermost container, or make it the root."""
         self.values += 1
         if self.values > MAX_VALUES:
             raise HjsonSyntaxError("too-large", *node.span, f"more than {MAX_VALUES} values", fatal=True)
@@ -527,7 +527,7 @@ class TreeBuilder:
             frame.items.append(node)
 
     def _record_duplicate_keys(self, frame: OpenContainer) -> None:
-        """Record the repeated keys of an object, which DeepSpeed rejects (`dict_raise_error_on_duplicate_keys`)."""
+        """Record an object's repeated keys, which DeepSpeed rejects (`dict_raise_error_on_duplicate_keys`)."""
         keys: set[str] = set()
         parent_path = self.current_path()
         for member in frame.members:
@@ -546,7 +546,7 @@ class TreeBuilder:
 
 
 class HjsonSyntaxError(Exception):
-    """A syntax error in hjson; if `fatal`, hjson raises another exception and does not try another parse."""
+    """A syntax error in hjson; if `fatal`, hjson gives up without trying another way to parse the text."""
 
     def __init__(self, kind: str, start: int, end: int, detail: str, *, fatal: bool = False) -> None:
         super().__init__(detail)
@@ -554,4 +554,4 @@ class HjsonSyntaxError(Exception):
 
 
 class TooManyErrorsError(Exception):
-    """The text has so many errors that the rest is not parsed."""
+    """The text has so many errors that parsing stops."""

@@ -1,4 +1,4 @@
-"""Recover the keys and values of JSON, JSONC and Hjson text that hjson 3.1.0 rejects."""
+"""Recover keys and values from JSON, JSONC and Hjson text that hjson 3.1.0 rejects."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 def parse_or_recover(text: str, *, translate: bool) -> LocatedTree:
-    """Parse any text: exactly as hjson does if hjson accepts the text, else with error recovery."""
+    """Parse any text: exactly like hjson if hjson accepts it, otherwise with error recovery."""
     try:
         tree = parse_hjson(text, translate=translate)
     except HjsonSyntaxError as error:
@@ -75,7 +75,7 @@ def _recover_with_problem(text: str, error: HjsonSyntaxError, *, translate: bool
 
 
 def _reconcile_with_json(text: str, tree: LocatedTree) -> LocatedTree:
-    """Make the recorded problems consistent with whether json itself accepts the text."""
+    """Make the recorded problems consistent with whether Python's json accepts the text."""
     if any(problem.kind in ("too-deep", "too-large") for problem in tree.problems):
         return tree
     try:
@@ -116,7 +116,7 @@ def recover_tree(text: str, *, translate: bool) -> LocatedTree:
 
 
 class _RecoveryAttempt:
-    """One parse of a text from start to end, with error recovery.
+    """One attempt to parse a text from start to end with error recovery.
 
     If `by_indent` is true, an entry that is indented no more than the line that opened its section closes the section.
     """
@@ -142,7 +142,7 @@ class _RecoveryAttempt:
         return self.builder.finished_tree()
 
     def parse_root(self) -> None:
-        """Parse the root, and record any text that follows the root."""
+        """Parse the root, and record any text after it."""
         builder = self.builder
         first, pos = skip_space_and_any_comments(builder, skip_byte_order_mark(builder))
         if not first:
@@ -160,7 +160,7 @@ class _RecoveryAttempt:
             )
 
     def parse_entries(self, pos: int) -> int:
-        """Parse entries until all brackets are closed; each iteration advances the position."""
+        """Parse entries until all brackets are closed, always advancing the position."""
         stack = self.builder.stack
         while stack:
             frame = stack[-1]
@@ -173,7 +173,7 @@ class _RecoveryAttempt:
         return pos
 
     def parse_commas_or_end(self, frame: OpenContainer, pos: int) -> tuple[bool, int]:
-        """Parse commas, or close the container where it ends or should have ended; return whether it was closed."""
+        """Parse commas, or close the container where it ends or should have ended."""
         builder = self.builder
         frame.key = None
         comma = -1
@@ -200,7 +200,7 @@ class _RecoveryAttempt:
         return False, pos
 
     def close_missing_bracket(self, frame: OpenContainer) -> None:
-        """Close an object or array whose closing bracket is missing."""
+        """Close a container whose closing bracket is missing."""
         if frame.braces:
             self.unclosed = True
             self.builder.add_problem(
@@ -209,7 +209,7 @@ class _RecoveryAttempt:
         self.builder.close_container(frame.end_of_last_entry())
 
     def is_ended_by_indentation(self, frame: OpenContainer, pos: int) -> bool:
-        """Whether the next entry is indented no more than the line that opened the section."""
+        """Return whether the next entry is indented no deeper than the line that opened the section."""
         if not self.by_indent or len(self.builder.stack) < 2:
             return False
         text = self.builder.text
@@ -226,7 +226,7 @@ class _RecoveryAttempt:
 
 
 def _open_root(builder: TreeBuilder, first: str, pos: int) -> int:
-    """Open the root object, with or without braces, or parse a root that is a single value."""
+    """Open the root object, with or without braces, or parse a root that is one value."""
     text = builder.text
     if first == "[" or (first == "{" and not TEMPLATE.match(text, pos)):
         return recover_value(builder, pos)
@@ -242,7 +242,7 @@ def _open_root(builder: TreeBuilder, first: str, pos: int) -> int:
 
 
 def _is_stray_bracket(builder: TreeBuilder, char: str, frame: OpenContainer, pos: int) -> bool:
-    """Whether a bracket closes nothing, or would close the root before its last entry."""
+    """Return whether a bracket closes nothing, or would close the root before its last entry."""
     if char not in "]}":
         return False
     if char == frame.closer and len(builder.stack) == 1:
@@ -251,7 +251,7 @@ def _is_stray_bracket(builder: TreeBuilder, char: str, frame: OpenContainer, pos
 
 
 def _record_missing_comma(builder: TreeBuilder, frame: OpenContainer, pos: int) -> None:
-    """Record a missing comma; hjson requires no comma after a string or bracket, or at the end of a line."""
+    """Record a missing comma, which hjson needs except after a string, a bracket or a line end."""
     end = frame.end_of_last_entry()
     ends_itself = builder.text[end - 1 : end] in ("'", '"', "}", "]")
     is_needed = are_on_same_line(builder.text, end, pos) and not ends_itself
@@ -278,7 +278,7 @@ _REST_OF_LINE: Final = re.compile(r"[ \t]*,?[ \t]*(?=[\r\n]|\Z)")
 
 
 def skip_space_and_any_comments(builder: TreeBuilder, pos: int) -> tuple[str, int]:
-    """Skip white space and comments; an unclosed comment extends to the end of the text."""
+    """Skip white space and comments; an unclosed comment runs to the end of the text."""
     try:
         return skip_space_and_comments(builder, pos)
     except HjsonSyntaxError as error:
@@ -289,7 +289,7 @@ def skip_space_and_any_comments(builder: TreeBuilder, pos: int) -> tuple[str, in
 
 
 def skip_unexpected_text(builder: TreeBuilder, pos: int, length: int) -> int:
-    """Skip unexpected text, and record it as a problem."""
+    """Skip unexpected text, recording it as a problem."""
     piece = builder.text[pos : pos + length]
     kind = "placeholder" if TEMPLATE.fullmatch(piece) else "unexpected"
     builder.add_problem(kind, pos, pos + length, piece[:80], BOTH_JSON)
@@ -297,12 +297,12 @@ def skip_unexpected_text(builder: TreeBuilder, pos: int, length: int) -> int:
 
 
 def are_on_same_line(text: str, start: int, end: int) -> bool:
-    """Whether two offsets are on the same line."""
+    """Return whether two offsets are on the same line."""
     return not _LINE_END.search(text, start, end)
 
 
 def recover_entry(builder: TreeBuilder, frame: OpenContainer, pos: int) -> int:
-    """Parse one entry of an object or array, as far as possible."""
+    """Parse as much as possible of an entry in an object or array."""
     if match := TEMPLATE.match(builder.text, pos):
         if frame.is_object:
             return skip_unexpected_text(builder, pos, match.end() - pos)
@@ -319,7 +319,7 @@ def recover_entry(builder: TreeBuilder, frame: OpenContainer, pos: int) -> int:
 
 
 def _recover_key_and_colon(builder: TreeBuilder, frame: OpenContainer, start: int) -> int:
-    """Parse a key and its colon, and set the key of the container, unless no key is found."""
+    """Parse a key and its colon, and set the container's current key if one is found."""
     parsed = _recover_key(builder, start)
     if parsed is None:
         return start
@@ -332,7 +332,7 @@ def _recover_key_and_colon(builder: TreeBuilder, frame: OpenContainer, start: in
 
 
 def _recover_key(builder: TreeBuilder, start: int) -> tuple[str, int] | None:
-    """Parse a key with or without quotes; return the key and its end, or None if there is no key."""
+    """Parse a quoted or unquoted key; return it with its end offset, or None if there is none."""
     if builder.text[start] in "\"'":
         key, end, found_problems = recover_quoted_string(builder.text, start, is_key=True)
         for problem in found_problems:
@@ -351,7 +351,7 @@ def _recover_key(builder: TreeBuilder, start: int) -> tuple[str, int] | None:
 
 
 def _recover_colon(builder: TreeBuilder, key_end: int) -> tuple[bool, int]:
-    """Parse the colon after a key; return false and an offset if neither a colon nor a value follows."""
+    """Parse the colon after a key, and return whether a colon or a value follows."""
     text = builder.text
     char, pos = skip_space_and_any_comments(builder, key_end)
     if char in ("'", '"') and _COLON.match(text, pos + 1):
@@ -370,7 +370,7 @@ def _recover_colon(builder: TreeBuilder, key_end: int) -> tuple[bool, int]:
 
 
 def _skip_key(builder: TreeBuilder, start: int, end: int) -> int:
-    """Skip a key that has no colon and no value; a stray quote alone is skipped as one character."""
+    """Skip a key without colon and value; a lone quote counts as one character."""
     text = builder.text
     lone_quote = text[start : start + 1] in ("'", '"') and text[end - 1] not in "'\""
     if lone_quote or end - start == 1:
@@ -383,7 +383,7 @@ def _skip_key(builder: TreeBuilder, start: int, end: int) -> int:
 
 
 def recover_value(builder: TreeBuilder, start: int) -> int:
-    """Parse a value; a missing value becomes null."""
+    """Parse a value; if it is missing, use null."""
     text = builder.text
     char = text[start : start + 1]
     if not char or char in ",}]":
@@ -405,7 +405,7 @@ def recover_value(builder: TreeBuilder, start: int) -> int:
 
 
 def _recover_multiline_string(builder: TreeBuilder, start: int) -> int:
-    """Parse a string in triple quotes; an unclosed string ends with its line."""
+    """Parse a string in triple quotes; if unclosed, it ends with its line."""
     try:
         value, end = parse_multiline_string(builder.text, start, translate=builder.translate)
         builder.add_problem("multiline-string", start, end)
@@ -418,7 +418,7 @@ def _recover_multiline_string(builder: TreeBuilder, start: int) -> int:
 
 
 def _recover_unquoted_value(builder: TreeBuilder, start: int) -> int:
-    """Parse a number, true, false or null, else a word up to the next comma or bracket."""
+    """Parse a number, true, false or null; otherwise a word up to the next comma or bracket."""
     text = builder.text
     next_entry = _BEFORE_ENTRY.match(text, start)  # the next entry follows without a comma
     try:
@@ -436,7 +436,7 @@ def _recover_unquoted_value(builder: TreeBuilder, start: int) -> int:
 
 
 def _recover_unquoted_word(builder: TreeBuilder, start: int) -> int:
-    """Parse an unquoted word; hjson reads the whole line, so other text after the word makes hjson reject it."""
+    """Parse an unquoted word, recording a problem if other text follows on its line."""
     text = builder.text
     match = TEMPLATE.match(text, start) or _WORD.match(text, start)
     end = start + len(match.group().rstrip()) if match else start
@@ -463,7 +463,7 @@ def _recover_unquoted_word(builder: TreeBuilder, start: int) -> int:
 def recover_quoted_string(
     text: str, start: int, *, is_key: bool = False
 ) -> tuple[str, int, list[ProblemArguments]]:
-    """Parse a quoted string as far as possible; return its value, its end and its problems."""
+    """Parse as much as possible of a quoted string; return its value, end and problems."""
     try:
         return parse_quoted_string(text, start)
     except HjsonSyntaxError:
@@ -492,7 +492,7 @@ def _recover_broken_string(text: str, start: int, *, is_key: bool) -> tuple[str,
 def _recover_control_or_escape(
     text: str, char: str, at: int, found_problems: list[ProblemArguments]
 ) -> tuple[str, int]:
-    """Parse a control character or an escape inside a string."""
+    """Parse a control character or an escape sequence in a string."""
     if char != "\\":
         found_problems.append(("control-character", at, at + 1, char, BOTH_JSON))
         return char, at + 1
@@ -505,7 +505,7 @@ def _recover_control_or_escape(
 
 
 def _cut_string_at_line_end(raw: str, content: str, start: int, *, is_key: bool) -> tuple[str, int]:
-    """Cut a string at the end of its line: a key before its colon, a value before its comma."""
+    """End an unclosed string on its line: a key before the colon, a value before the comma."""
     cut = raw.find(":") if is_key else len(raw.rstrip(", \t"))
     if cut < 0:
         return content.rstrip(", \t"), start + len(raw)

@@ -1,4 +1,4 @@
-"""Edits of JSON, JSONC and Hjson, and of YAML in flow style."""
+"""Edit JSON, JSONC and Hjson text, and YAML in flow style."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 class JsonEditor:
-    """A `TextEditor` for a JSON document."""
+    """A `TextEditor` for JSON, JSONC and Hjson documents."""
 
     def __init__(self, document: Document) -> None:
         self.document, self.around = document, TextSurroundings(document)
         self.spans: dict[int, list[TextSpan]] = {}
 
     def set_value(self, path: KeyPath, value: Json) -> list[TextEdit]:
-        """Set the key at a path to a value, and create missing sections."""
+        """Set the key at a path to a value, creating missing sections."""
         node = self.document.node(path)
         if node is None:
             return self._add_entry(path, value)
@@ -41,22 +41,22 @@ class JsonEditor:
         return replace_value(self.around, parent or node, node, value)
 
     def remove_entry(self, path: KeyPath) -> list[TextEdit]:
-        """Remove the entry at a path with its comma, and with its lines if they contain nothing else."""
+        """Remove the entry at a path with its comma, and its lines if nothing else is on them."""
         parent, index = find_entry(self.document, path)
         return self.remove_entries(parent, [index])
 
     def remove_entries(self, parent: TreeNode, indexes: Sequence[int]) -> list[TextEdit]:
-        """Remove entries by their indexes; if several are removed, at least one of the last entries must be kept."""
+        """Remove several entries by index; at least one of the last entries must be kept."""
         ranges = self.spans.get(id(parent)) or self.spans.setdefault(id(parent), entry_spans(parent))
         edits = (edit for index in indexes for edit in remove_entry(self.around, parent, ranges, index))
         return remove_overlaps(edits)
 
     def rename_key(self, path: KeyPath, name: str) -> list[TextEdit]:
-        """Rename the key at a path, keeping its style of quotes."""
+        """Rename the key at a path, keeping its quotation marks."""
         return rename_key(self.document, *find_entry(self.document, path), name)
 
     def copy_value(self, path: KeyPath, to: KeyPath) -> list[TextEdit]:
-        """Copy the value at `path`, as written in the text, to the path `to`."""
+        """Copy the value at `path`, as spelled in the text, to the path `to`."""
         return self._add_entry(to, value_as_written(self.around, movable_node(self.document, path, to)))
 
     def _add_entry(self, path: KeyPath, value: Json) -> list[TextEdit]:
@@ -64,7 +64,7 @@ class JsonEditor:
 
 
 def find_entry(document: Document, path: KeyPath) -> tuple[TreeNode, int]:
-    """Return the parent of the entry at a path, and the index of the entry there (of the last duplicate)."""
+    """Return the parent node of the entry at a path, and the entry's index (of duplicates, the last)."""
     parent = document.node(path[:-1]) if path else None
     if parent is not None and document.has_path(path):
         index = document.member_index(parent, path[-1]) if isinstance(path[-1], str) else path[-1]
@@ -74,7 +74,7 @@ def find_entry(document: Document, path: KeyPath) -> tuple[TreeNode, int]:
 
 
 def nearest_existing_parent(document: Document, path: KeyPath) -> KeyPath:
-    """Return the path of the nearest existing parent of a path."""
+    """Return the longest prefix of a path that exists in the document."""
     parent = path[:-1]
     while document.node(parent) is None:
         parent = parent[:-1]
@@ -82,7 +82,7 @@ def nearest_existing_parent(document: Document, path: KeyPath) -> KeyPath:
 
 
 def entry_to_add(document: Document, path: KeyPath, value: Json) -> tuple[TreeNode, str, Json]:
-    """Return the nearest existing section, the key to add there, and the value, wrapped in the missing sections."""
+    """Return the section to extend, the key to add, and its value, which contains any missing sections."""
     section_path = nearest_existing_parent(document, path)
     section, keys = document.node(section_path), path[len(section_path) :]
     if section is None or section.kind != "object" or not all(isinstance(key, str) for key in keys):
@@ -93,7 +93,7 @@ def entry_to_add(document: Document, path: KeyPath, value: Json) -> tuple[TreeNo
 
 
 def movable_node(document: Document, path: KeyPath, to: KeyPath) -> TreeNode:
-    """Return the node at `path`; raise EditError if the node cannot be moved to `to`."""
+    """Return the node at `path`, or raise EditError if it cannot be moved to `to`."""
     node = document.node(path)
     if node is None or document.has_path(to) or to[: len(path)] == path:
         raise EditError("the key to move is absent, or its new place is taken")
@@ -101,7 +101,7 @@ def movable_node(document: Document, path: KeyPath, to: KeyPath) -> TreeNode:
 
 
 def rename_key(document: Document, parent: TreeNode, index: int, name: str) -> list[TextEdit]:
-    """Rename a key of an object, keeping its style of quotes."""
+    """Rename a key of an object, keeping its quotation marks."""
     if parent.kind != "object" or document.member_index(parent, name) is not None:
         old = parent.members[index].key if parent.members else index
         raise EditError(f"{old!r} cannot be renamed to `{name}`")
@@ -113,7 +113,7 @@ def rename_key(document: Document, parent: TreeNode, index: int, name: str) -> l
 
 
 def entry_spans(node: TreeNode) -> list[TextSpan]:
-    """Return the span of each entry of an object or list, from the start of its key to the end of its value."""
+    """Return the span of each entry in an object or list, from the start of the key to the end of the value."""
     if node.kind == "object":
         return [_member_span(member) for member in node.members]
     return [item.span for item in node.items]
@@ -124,7 +124,7 @@ def _member_span(member: ObjectMember) -> TextSpan:
 
 
 def value_as_written(around: TextSurroundings, node: TreeNode) -> RawValue | Json:
-    """Return a value as written in the text, for use elsewhere; for an unquoted string, return its value."""
+    """Return a value as spelled in the text, for use elsewhere; an unquoted string is returned as its value."""
     text = around.text[node.span.start : node.span.end]
     if node.kind == "string" and text[:1] not in ("'", '"'):
         return node.value
@@ -132,7 +132,7 @@ def value_as_written(around: TextSurroundings, node: TreeNode) -> RawValue | Jso
 
 
 def replace_value(around: TextSurroundings, parent: TreeNode, node: TreeNode, value: Json) -> list[TextEdit]:
-    """Replace a value; if the new value has the same keys or length, replace only the parts that differ."""
+    """Replace a value, changing only the parts that differ if keys or length stay the same."""
     if isinstance(value, dict) and value and list(value) == [member.key for member in node.members]:
         pairs = [(node, member.node, value[member.key]) for member in node.members]
     elif isinstance(value, list) and value and len(value) == len(node.items):
@@ -150,7 +150,7 @@ def replace_value(around: TextSurroundings, parent: TreeNode, node: TreeNode, va
 
 
 def _format_value(around: TextSurroundings, parent: TreeNode, node: TreeNode, value: Json) -> str:
-    """Format a value like its neighbors; a number that was written in quotes keeps its spelling."""
+    """Format a value like its neighbors; a number that was quoted keeps its spelling."""
     layout, manner = around.layout, entry_style_of(around, parent)
     if isinstance(value, str):
         sample = around.text[node.span.start : node.span.start + 1] if node.kind == "string" else manner.word
@@ -166,7 +166,7 @@ def _format_value(around: TextSurroundings, parent: TreeNode, node: TreeNode, va
 
 
 def quote_sample_at(around: TextSurroundings, end: int, sample: str) -> str:
-    """Return the sample quote for a string that ends at `end`; in Hjson an unquoted string must end its line."""
+    """Return a sample for quoting a string that ends at `end`; unquoted Hjson strings must end the line."""
     if sample in QUOTES or around.layout.yaml:
         return sample
     after = around.skip_blanks(end)
@@ -202,7 +202,7 @@ def remove_entry(
 
 
 def _widen_over_blanks(around: TextSurroundings, start: int, end: int) -> TextEdit:
-    """Extend a removal over the blanks and line breaks that would be left behind."""
+    """Extend a removal over the blanks and line breaks that it would leave behind."""
     text = around.text
     after = around.skip_blanks(end)
     newline = around.line_break_end(after)
@@ -276,7 +276,7 @@ def _format_pair(
     *,
     last: bool = True,
 ) -> str:
-    """Format a key and its value; a string may stay unquoted if the line ends with the string."""
+    """Format a key and its value; a string may be unquoted only at the end of its line."""
     if isinstance(value, str) and indent is not None and last:
         text = format_scalar(value, around.layout, manner.word)
     else:
@@ -285,7 +285,7 @@ def _format_pair(
 
 
 def _is_unquoted_string(around: TextSurroundings, node: TreeNode) -> bool:
-    """Whether a node is an unquoted Hjson string, which extends to the end of its line, commas included."""
+    """Return whether a node is an unquoted Hjson string, which runs to the end of its line."""
     if around.layout.yaml:
         return False
     return node.kind == "string" and around.text[node.span.start : node.span.start + 1] not in ("'", '"')

@@ -1,4 +1,4 @@
-"""The located tree of plain JSON, whose value json's C scanner has parsed already."""
+"""Build the tree of plain JSON, whose value json's C scanner has parsed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _KINDS: Final[dict[type, NodeKind]] = {
 
 
 def locate_plain_json(text: str, value: Json) -> LocatedTree:
-    """Locate each key and value of a JSON text whose value is known.
+    """Locate every key and value of a JSON text whose value is already known.
 
     The Hjson parser builds the same tree, but takes three times as long.
 
@@ -41,7 +41,7 @@ def locate_plain_json(text: str, value: Json) -> LocatedTree:
 
 
 def _node(value: Json, spans: Iterator[TextSpan]) -> TreeNode:
-    """Build the node of a value from the spans of its tokens; `MAX_DEPTH` bounds the recursion."""
+    """Build the node of a value from its tokens' spans; `MAX_DEPTH` bounds the recursion."""
     span = next(spans)
     kind = _KINDS.get(type(value))
     if kind is not None:

@@ -1,4 +1,4 @@
-"""The located tree of a text: nodes, spans and problems, and the limits on the depth and size of a config."""
+"""The tree of a text with locations: nodes, spans, problems, and limits on the depth and size of a config."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def unknown_paths(value: object, path: KeyPath = ()) -> Iterator[KeyPath]:
 
 
 def without_unknown(value: object) -> object:
-    """Return a config without the keys whose values are known only at run time."""
+    """Return a copy of a config without keys whose values are known only at run time."""
     if not isinstance(value, dict):
         return value
     return {
@@ -105,21 +105,21 @@ KINDS: Final = {
 
 
 class TextSpan(NamedTuple):
-    """A range of the text in code points, with an exclusive end."""
+    """A range of a text in code points, with an exclusive end."""
 
     start: int
     end: int
 
 
 class TextPosition(NamedTuple):
-    """A line and a column, both counted from 1 in code points."""
+    """A line and a column in a text, counted in code points from 1."""
 
     line: int
     column: int
 
 
 class TextProblem(NamedTuple):
-    """One problem of a text; `rejected_by` names the parsers that raise an error because of the problem."""
+    """A problem in a text; `rejected_by` names the parsers that it makes fail."""
 
     kind: str
     span: TextSpan
@@ -129,7 +129,7 @@ class TextProblem(NamedTuple):
 
 
 class TreeNode(NamedTuple):
-    """A value and its span; `value` is the value that the format's own loader returns (for JSON text: hjson)."""
+    """A value with its span; `value` is what the format's own loader returns (for JSON, hjson)."""
 
     kind: NodeKind
     span: TextSpan
@@ -147,7 +147,7 @@ class ObjectMember(NamedTuple):
 
 
 class LocatedTree(NamedTuple):
-    """The result of parsing a text."""
+    """The result of parsing a text: root node, problems and comments."""
 
     root: TreeNode | None
     problems: tuple[TextProblem, ...]
@@ -163,7 +163,7 @@ ALL_PARSERS: Final[frozenset[Parser]] = frozenset(("hjson", "json", "yaml"))
 
 
 def shift_tree(tree: LocatedTree, by: int) -> LocatedTree:
-    """Return a tree with all spans moved by an offset, for a text that is part of a longer text."""
+    """Shift all spans in a tree by an offset, to embed it in a longer text."""
     return LocatedTree(
         None if tree.root is None else shift_node(tree.root, by),
         tuple(each._replace(span=_shift_span(each.span, by)) for each in tree.problems),
@@ -172,7 +172,7 @@ def shift_tree(tree: LocatedTree, by: int) -> LocatedTree:
 
 
 def shift_node(node: TreeNode, by: int) -> TreeNode:
-    """Return a node with all spans moved by an offset, including those of its children."""
+    """Shift the spans of a node and its children by an offset."""
     return node._replace(
         span=_shift_span(node.span, by),
         members=tuple(
@@ -194,7 +194,7 @@ _BITS = MAX_DIGITS * 3321928 // 1_000_000
 
 
 def exceeded_limit(value: object) -> str | None:
-    """Return the kind of limit that a value exceeds, or None if the value is within the limits.
+    """Return which limit a value exceeds, or None if it exceeds none.
 
     The check is iterative, so circular data simply counts as too deep.
     """
@@ -217,7 +217,7 @@ def exceeded_limit(value: object) -> str | None:
 
 
 def replace_unserializable_values(mapping: Mapping[str, object]) -> Mapping[str, object]:
-    """Convert keys to text, and arrays and tensors to placeholders; most data is returned unchanged.
+    """Convert keys to text, and replace arrays and tensors with placeholders.
 
     Comparing an array returns a result for each element, and testing the truth value of that array raises an error.
     """

@@ -1,4 +1,4 @@
-"""Jupyter notebooks: the text of each code cell, and edits of a cell that leave the rest of the file as it is."""
+"""Read the code cells of Jupyter notebooks, and edit one cell without changing the rest of the file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CHARACTER = re.compile(
 
 
 class SourceString(NamedTuple):
-    """One JSON string of a cell's source: the span of its content without quotes, and the decoded value."""
+    """A JSON string in a cell's source, with the span of its content and its decoded value."""
 
     start: int
     end: int
@@ -46,11 +46,11 @@ class NotebookCode(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The source of the cell."""
+        """The cell's source."""
         return "".join(piece.text for piece in self.pieces)
 
     def notebook_text_with(self, text: str) -> str:
-        """Return the text of the notebook file after replacing the source of this cell with `text`."""
+        """Return the text of the notebook file with this cell's source replaced by `text`."""
         raw, offsets = self.notebook.text, self._character_offsets()
         edits = [
             TextEdit(offsets[each.start], offsets[each.end], self._encode_inserted_text(each.text))
@@ -59,14 +59,14 @@ class NotebookCode(NamedTuple):
         return apply_edits(raw, edits)
 
     def line_in_file(self, line: int) -> int:
-        """Return the line number in the notebook file for a line number in the cell; both count from 1."""
+        """Convert a line of the cell to a line of the notebook file; both count from 1."""
         starts = [0, *(match.end() for match in re.finditer("\n", self.text))]
         offsets = self._character_offsets()
         at = offsets[min(starts[min(line, len(starts)) - 1], len(offsets) - 1)]
         return self.notebook.text.count("\n", 0, at) + 1
 
     def _character_offsets(self) -> list[int]:
-        """Return the offset in the notebook file of each character of the cell, and of the end of the cell."""
+        """Return the offset in the notebook file of each character of the cell and of its end."""
         offsets: list[int] = []
         for piece in self.pieces:
             raw = self.notebook.text[piece.start : piece.end]
@@ -77,13 +77,13 @@ class NotebookCode(NamedTuple):
         return [*offsets, self.pieces[-1].end]
 
     def _encode_inserted_text(self, text: str) -> str:
-        """Encode inserted text as JSON; in a list of strings, each line becomes a string of its own."""
+        """Encode inserted text as JSON; in a list of strings, each line becomes one string."""
         is_ascii = all(self.notebook.text[piece.start : piece.end].isascii() for piece in self.pieces)
         lines = [json.dumps(line, ensure_ascii=is_ascii)[1:-1] for line in text.split("\n")]
         return (f'\\n"{self._string_separator()}"' if self.is_list else "\\n").join(lines)
 
     def _string_separator(self) -> str:
-        """Return the text between two strings of the source list: a comma, and perhaps an indented line break."""
+        """Return the separator of strings in the source list, a comma with an optional line break."""
         for first, second in pairwise(self.pieces):
             return self.notebook.text[first.end + 1 : second.start - 1]
         raw = self.notebook.text[: self.pieces[0].start - 1]
@@ -127,7 +127,7 @@ class Notebook:
 
 
 def _line_change_edits(old: str, new: str) -> Iterator[TextEdit]:
-    """Yield the edits that turn `old` into `new`, one for each group of changed lines, each as small as possible."""
+    """Yield edits that turn `old` into `new`, each as small as possible, one per group of changed lines."""
     before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
     starts = [0]
     for line in before:
@@ -144,13 +144,13 @@ def _line_change_edits(old: str, new: str) -> Iterator[TextEdit]:
 
 
 def _parse_json_string(text: str, start: int) -> tuple[str, int]:
-    """Return the JSON string that starts at an offset, and the offset of its end."""
+    """Return the JSON string at an offset, and where it ends."""
     value, end = _DECODER.raw_decode(text, start)
     return str(value), end
 
 
 def _object_members(text: str, start: int) -> Iterator[tuple[str, int]]:
-    """Yield the keys of the JSON object that starts at an offset, with the offsets of their values."""
+    """Yield the keys of the JSON object at an offset, each with the offset of its value."""
     at = _skip_json_space(text, start + 1)
     while text[at] != "}":
         key, at = _parse_json_string(text, at)
@@ -160,7 +160,7 @@ def _object_members(text: str, start: int) -> Iterator[tuple[str, int]]:
 
 
 def _array_items(text: str, start: int) -> Iterator[int]:
-    """Yield the offsets of the items of the JSON array that starts at an offset."""
+    """Yield the offset of each item of the JSON array at an offset."""
     at = _skip_json_space(text, start + 1)
     while text[at] != "]":
         yield at
@@ -178,7 +178,7 @@ def _skip_json_separator(text: str, at: int) -> int:
 
 
 def _skip_json_value(text: str, at: int) -> int:
-    """Return the offset of the end of the JSON value that starts at an offset."""
+    """Return where the JSON value at an offset ends."""
     if text[at] == '"':
         return _parse_json_string(text, at)[1]
     if text[at] not in "{[":
@@ -207,7 +207,7 @@ _ASSIGNED_MAGIC = re.compile(r"(\s*[\w., ]+=\s*)([!%].*)", re.DOTALL)
 
 
 def python_of_cell(text: str) -> str:
-    """Return a cell's text as Python code of the same length; shell commands and magics become expressions.
+    """Convert a cell to Python code of the same length, replacing shell commands and magics with expressions.
 
     Source: IPython core/inputtransformer2.py.
     """
@@ -254,7 +254,7 @@ _EXPRESSION = re.compile(r"(?<![$\\])\{([^{}\n]*)\}")
 
 
 def shell_of_notebook(text: str) -> str:
-    """Return the shell commands of a notebook's cells, in order; empty if the text is not a notebook."""
+    """Return the shell commands of a notebook's cells in order; empty if the text is not a notebook."""
     try:
         cells = Notebook(text).cells
     except ValueError:

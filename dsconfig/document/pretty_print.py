@@ -1,4 +1,4 @@
-"""Format JSON and YAML for people: compact, but with a line for each key, so that diffs are readable."""
+"""Format JSON and YAML compactly, but with one key per line, so that diffs are readable."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DEEPEST = 6
 
 
 def format_generated_file(value: JsonObject) -> str:
-    """Format the JSON of a generated file, such as a schema or a file of test cases.
+    """Format the JSON of a generated file, such as a schema or test cases.
 
     The first key is on the line of the opening brace, so that the first line identifies the file.
     """
@@ -24,7 +24,7 @@ def format_generated_file(value: JsonObject) -> str:
 
 
 def format_config(config: JsonObject) -> str:
-    """Format a config as JSON for editing; values that fit on one line are not split."""
+    """Format a config as JSON for editing, keeping values that fit on one line unsplit."""
     return "".join(_json_lines(config, 0, 80)) + "\n"
 
 
@@ -40,7 +40,7 @@ def format_yaml(config: JsonObject) -> str:
 
 
 def format_config_for_file(name: str, config: JsonObject, *, comments: bool = True) -> str:
-    """Format a config in the format of a file name; keys that start with `//` become comments if possible.
+    """Format a config for a file name's format; keys that start with `//` become comments if possible.
 
     `comments` tells whether the consumer accepts comments in Hjson.
     """

@@ -1,4 +1,4 @@
-"""Config dicts in Python sources as documents: spans, values and comments of a dict expression.
+"""Convert config dicts in Python sources to documents, with the spans, values and comments of the expressions.
 
 Each literal keeps its location in the source, so diagnostics and fixes apply to the source itself. A value that is
 known only at run time (a name, a call, an f-string) is `UNKNOWN`.
@@ -54,7 +54,7 @@ class PythonSourceText:
         self._starts = [mark, *starts[1:]]
 
     def parse_source(self) -> ast.Module:
-        """Parse the source to a syntax tree.
+        """Parse the source into a syntax tree.
 
         Raises:
             SyntaxError: the source is not valid for the running version of Python.
@@ -78,14 +78,14 @@ class PythonSourceText:
         return TextSpan(start, start + len(keyword.arg or ""))
 
     def _offset_of_position(self, line: int, column: int) -> int:
-        """Convert a line and column of `ast`, which counts columns in bytes, to an offset in the source."""
+        """Convert a line and column from `ast`, whose columns count bytes, to an offset in the source."""
         text = self._lines[line - 1]
         return self._starts[line - 1] + (
             column if text.isascii() else len(text.encode()[:column].decode("utf-8", "ignore"))
         )
 
     def comments_on_lines(self, span: TextSpan) -> Iterator[tuple[TextSpan, str]]:
-        """Yield the comments on the lines of a span, with their spans."""
+        """Yield the comments on the lines that a span covers, with their spans."""
         first, last = (bisect_right(self._starts, offset) for offset in span)
         for line, comment in self._all_comments:
             if first <= line <= last:
@@ -93,7 +93,7 @@ class PythonSourceText:
 
     @cached_property
     def _all_comments(self) -> list[tuple[int, tuple[TextSpan, str]]]:
-        """The comments of the source with their line numbers, up to the first invalid token."""
+        """The comments of the source by line number, up to the first invalid token."""
         comments: list[tuple[int, tuple[TextSpan, str]]] = []
         try:
             source = self.text.removeprefix(BYTE_ORDER_MARK)
@@ -108,13 +108,13 @@ class PythonSourceText:
 
 
 class DictNodeBuilder:
-    """Converter of dict expressions to nodes; `evaluate` returns the value of an expression that is not a container."""
+    """Convert dict expressions to nodes, using `evaluate` for expressions that are not containers."""
 
     def __init__(self, text: PythonSourceText, evaluate: Callable[[ast.expr], Json]) -> None:
         self._text, self._evaluate, self._count = text, evaluate, 0
 
     def build_node(self, value: ast.expr, path: KeyPath = ()) -> TreeNode:
-        """Convert an expression at a path of the config to a node with its value and span."""
+        """Convert the expression at a path of the config to a node with its value and span."""
         span = self._text.span_of_node(value)
         self._count += 1
         if len(path) > MAX_DEPTH or self._count > MAX_VALUES:
@@ -149,7 +149,7 @@ class DictNodeBuilder:
 
 
 def has_hidden_entries(value: ast.expr) -> bool:
-    """Whether a dict expression has keys that the source does not show, as with `**other`, nested dicts aside."""
+    """Return whether a dict expression itself has keys that the source does not show, such as `**other`."""
     if isinstance(value, ast.Dict):
         return any(not (isinstance(key, ast.Constant) and isinstance(key.value, str)) for key in value.keys)
     return isinstance(value, ast.Call) and (
@@ -158,14 +158,14 @@ def has_hidden_entries(value: ast.expr) -> bool:
 
 
 def is_dict_expression(value: ast.expr) -> bool:
-    """Whether an expression is a dict literal or a call of `dict(...)`."""
+    """Return whether an expression is a dict literal or a call of `dict(...)`."""
     if isinstance(value, ast.Dict):
         return True
     return isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "dict"
 
 
 def literal_keys_of_dict(value: ast.expr) -> list[str]:
-    """Return the keys of a dict expression that are written as literals or keyword arguments."""
+    """Return the keys that a dict expression spells as literals or keyword arguments."""
     if isinstance(value, ast.Dict):
         return [
             each.value
@@ -186,7 +186,7 @@ def _node_kind(value: Json) -> NodeKind:
 
 
 def value_of_literal_key(value: ast.expr, key: str) -> ast.expr | None:
-    """Return the value expression of a literal key in a dict expression; the last duplicate wins."""
+    """Return the value expression of a key in a dict expression; the last duplicate wins."""
     if isinstance(value, ast.Dict):
         pairs = zip(reversed(value.keys), reversed(value.values), strict=True)
         return next(
@@ -207,7 +207,7 @@ def walk_nodes(node: TreeNode, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Tr
 
 
 def make_path_unknown(value: Json, path: KeyPath) -> Json:
-    """Return a config value with `UNKNOWN` at a path; missing parent sections are added."""
+    """Return a config value with `UNKNOWN` at a path, adding missing parent sections."""
     if not path or path[0] == "*":
         return value
     if not isinstance(value, dict):
@@ -228,7 +228,7 @@ class PythonEditor(JsonEditor):
         self._literals: dict[int, TreeNode] = {}
 
     def rename_key(self, path: KeyPath, name: str) -> list[TextEdit]:
-        """Rename the key at a path and keep its quotes; a keyword argument has no quotes."""
+        """Rename the key at a path and keep its quotes, which a keyword argument lacks."""
         parent, index = find_entry(self.document, path)
         span = parent.members[index].key_span
         is_argument = not any(quote in self.document.text[span.start : span.end] for quote in "\"'")
@@ -243,7 +243,7 @@ class PythonEditor(JsonEditor):
         return super().rename_key(path, name)
 
     def remove_entries(self, parent: TreeNode, indexes: Sequence[int]) -> list[TextEdit]:
-        """Remove entries, except the only visible one in a dict that also has `**other` or a computed key."""
+        """Remove entries, but not the only visible one next to `**other` or a computed key."""
         literal = self._node_of_literal(parent)
         if len(literal.members) == 1 and _has_hidden_entries(
             self.document.text[parent.span.start : parent.span.end]
@@ -264,7 +264,7 @@ class PythonEditor(JsonEditor):
         return add_entry(self.around, self._node_of_literal(section), key, value)
 
     def _node_of_literal(self, node: TreeNode) -> TreeNode:
-        """Return an object node with the members of its literal only; a variable's dict becomes its name."""
+        """Return an object node restricted to its literal, in which a variable's dict becomes its name."""
         if id(node) not in self._literals:
             members = tuple(
                 self._member_as_written(each) for each in node.members if _is_inside(each.key_span, node.span)
@@ -279,7 +279,7 @@ class PythonEditor(JsonEditor):
         return member._replace(node=TreeNode("unknown", TextSpan(*name.span(1)), UNKNOWN))
 
     def _remove_statement(self, member: ObjectMember) -> TextEdit:
-        """Remove the statement `variable["key"] = value` with its line."""
+        """Remove the statement `variable["key"] = value` together with its line."""
         text, start = self.document.text, self.around.line_start(member.key_span.start)
         end = self.around.skip_blanks(member.node.span.end)
         newline = self.around.line_break_end(end)
@@ -301,7 +301,7 @@ def _is_inside(inner: TextSpan, outer: TextSpan) -> bool:
 
 
 def _has_hidden_entries(source: str) -> bool:
-    """Whether the source text of a dict has entries that it does not show, such as `**other`."""
+    """Return whether the source of a dict has entries that it does not show, such as `**other`."""
     try:
         value = ast.parse(f"({source})", mode="eval").body
     except SyntaxError:

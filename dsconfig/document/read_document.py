@@ -1,4 +1,4 @@
-"""Read text, bytes, a file, a mapping or base64 as a `Document`."""
+"""Read a `Document` from text, bytes, a file, a mapping or base64."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _TOO_LARGE = f"more than {MAX_SIZE // 2**20} MiB"
 
 
 def read_text(text: str, name: str = "<text>", format: Format = "json") -> Document:
-    """Read a text as if it were the content of a file."""
+    """Parse a text like the content of a file."""
     if len(text) > MAX_SIZE:
         return _failed_document("", name, format, "too-large", _TOO_LARGE)
     if format == "yaml":
@@ -43,7 +43,7 @@ def read_text(text: str, name: str = "<text>", format: Format = "json") -> Docum
 
 
 def read_bytes(data: bytes, name: str = "<bytes>", format: Format = "json") -> Document:
-    """Read bytes as UTF-8, as DeepSpeed's `open(path)` does in a UTF-8 locale."""
+    """Decode bytes as UTF-8, like DeepSpeed's `open(path)` in a UTF-8 locale, and parse them."""
     if len(data) > MAX_SIZE:
         return _failed_document("", name, format, "too-large", _TOO_LARGE)
     try:
@@ -54,7 +54,7 @@ def read_bytes(data: bytes, name: str = "<bytes>", format: Format = "json") -> D
 
 
 def read_file(path: str | os.PathLike[str]) -> Document:
-    """Read a file; its suffix determines whether it is parsed as YAML. Raises `OSError`."""
+    """Read a file, which is parsed as YAML or JSON depending on its suffix. Raises `OSError`."""
     name = str(path)
     return read_bytes(
         read_contents(path), name, "yaml" if name.lower().endswith((".yaml", ".yml")) else "json"
@@ -62,12 +62,12 @@ def read_file(path: str | os.PathLike[str]) -> Document:
 
 
 def read_dict(mapping: Mapping[str, object], name: str = "<dict>") -> Document:
-    """Wrap a config that was never text; the document keeps the original data and has no locations."""
+    """Wrap a config that never was text; the document shares the data and has no locations."""
     return Document(name, "", "json", LocatedTree(None, ()), value=mapping, is_data=True)
 
 
 def read_mapping(mapping: Mapping[str, object], name: str = "<dict>") -> Document:
-    """Wrap a dict from a caller, which must not be nested too deeply or be too large, like a text."""
+    """Wrap a dict from a caller, subject to the same limits on depth and size as a text."""
     from dsconfig.document.located_tree import exceeded_limit, replace_unserializable_values
 
     if (kind := exceeded_limit(mapping)) is None:
@@ -76,7 +76,7 @@ def read_mapping(mapping: Mapping[str, object], name: str = "<dict>") -> Documen
 
 
 def read_base64(text: str, name: str = "<base64>") -> Document:
-    """Read URL-safe base64 of an Hjson text, as launchers pass it (`DeepSpeedConfig.__init__`)."""
+    """Read Hjson text in URL-safe base64, as passed by launchers (`DeepSpeedConfig.__init__`)."""
     import base64
     import binascii
 
@@ -94,7 +94,7 @@ def read_base64(text: str, name: str = "<base64>") -> Document:
 
 
 def read_json(text: str, name: str, *, translate: bool = True) -> Document:
-    """Read JSON or Hjson; if `translate` is true, line endings are converted as `open()` does."""
+    """Parse JSON or Hjson, converting line endings like `open()` if `translate` is true."""
     try:
         value = parse_plain_json(text)
     except (ValueError, RecursionError, NotPlainJsonError):
@@ -111,13 +111,13 @@ def _locate(text: str, value: JsonObject) -> LocatedTree:
 
 
 def _failed_document(text: str, name: str, format: Format, kind: str, detail: str = "") -> Document:
-    """Return a document for input that could not be parsed, with the reason as its only problem."""
+    """Return a document for input that cannot be parsed, whose only problem states the reason."""
     problem = TextProblem(kind, TextSpan(0, len(text)), (), detail, ALL_PARSERS)
     return Document(name, text, format, LocatedTree(None, (problem,)))
 
 
 def _undecodable_document(data: bytes, name: str, format: Format, error: UnicodeDecodeError) -> Document:
-    """Return a document for bytes that are not valid UTF-8; the text around the invalid byte is still located."""
+    """Return a document for bytes that are not valid UTF-8, with locations around the invalid byte."""
 
     wide_name = wide_encoding(data[:1024].decode("latin-1"))
     if wide_name or b"\0" in data[:1024]:
@@ -140,13 +140,13 @@ _kept: dict[str, tuple[bytes, Document]] = {}
 
 
 def keep_document(document: Document, data: bytes) -> None:
-    """Keep a document for `kept_document`, unless it is large."""
+    """Store a document for `kept_document`, unless it is large."""
     if len(_kept) < _MAX_KEPT and len(data) <= _MAX_KEPT_SIZE:
         _kept[document.name] = data, document
 
 
 def kept_document(data: bytes, name: str, format: Format, *, is_last: bool = False) -> Document | None:
-    """Return the kept document of a file if the file still has these bytes, or None if there is none.
+    """Return the stored document of a file if the file still has these bytes, else None.
 
     If `is_last` is true, the document is no longer kept, because the caller may change the values of its config.
     """
@@ -158,7 +158,7 @@ def kept_document(data: bytes, name: str, format: Format, *, is_last: bool = Fal
 
 
 def read_mapping_file(path: str | os.PathLike[str]) -> JsonObject:
-    """Read a JSON or YAML file that contains an object.
+    """Read an object from a JSON or YAML file.
 
     Raises:
         OSError: the file cannot be read.
@@ -188,7 +188,7 @@ _SAMPLE_SIZE: Final = 1024
 
 
 def wide_encoding(text: str) -> str | None:
-    """Return `UTF-16` or `UTF-32` if a text decoded as Latin-1 appears to be in that encoding, or None.
+    """Return `UTF-16` or `UTF-32` if text decoded as Latin-1 seems to be in that encoding, else None.
 
     A byte order mark, as PowerShell writes it, is decisive; without a mark, the zero bytes beside ASCII characters are.
     """
@@ -209,13 +209,13 @@ _FEW_ZEROS: Final = 0.1
 
 
 def windows_1252_character(byte: int) -> str | None:
-    """Return the character of a byte in Windows-1252, which extends Latin-1, or None if the byte is undefined."""
+    """Return the character for a byte in Windows-1252, which extends Latin-1, or None if undefined."""
     char = bytes([byte]).decode("cp1252", errors="replace")
     return char if char.isprintable() and char != "\ufffd" else None
 
 
 def readable_json_string(text: str) -> str:
-    """Return the text as a readable JSON string; an unpaired surrogate, which no file can hold, is escaped."""
+    """Return text as a readable JSON string, escaping unpaired surrogates, which no file can contain."""
     quoted = json.dumps(text, ensure_ascii=False)
     return quoted if quoted.isascii() else re.sub(_SURROGATE, lambda match: f"\\u{ord(match[0]):04x}", quoted)
 

@@ -1,4 +1,4 @@
-"""Edits of a text, and functions that apply and combine them."""
+"""Text edits, and functions that apply and combine them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dsconfig.core.json_types import NamedTuple
 
 
 class EditError(ValueError):
-    """The edit cannot be made in this text; the message says why."""
+    """The edit cannot be made in this text; the message gives the reason."""
 
 
 class TextEdit(NamedTuple):
@@ -20,7 +20,7 @@ class TextEdit(NamedTuple):
 
 
 def apply_edits(text: str, edits: Sequence[TextEdit]) -> str:
-    """Apply edits, all of which refer to the original text and do not overlap."""
+    """Apply edits to a text; they must refer to the original text and not overlap."""
     pieces: list[str] = []
     at = 0
     for edit in sorted(edits, key=lambda edit: edit[:2]):  # edits at the same place keep their order
@@ -32,7 +32,7 @@ def apply_edits(text: str, edits: Sequence[TextEdit]) -> str:
 
 
 def remove_overlaps(edits: Iterable[TextEdit]) -> list[TextEdit]:
-    """Shorten removals of neighboring entries so that they do not overlap."""
+    """Shorten removals of neighboring entries so that they no longer overlap."""
     disjoint: list[TextEdit] = []
     at = 0
     for edit in sorted(edits, key=lambda edit: edit[:2]):

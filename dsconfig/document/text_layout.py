@@ -1,4 +1,4 @@
-"""Layout of a text: indentation, tokens around an offset, and the style to use for new entries."""
+"""Determine the layout of a text: indentation, tokens around an offset, and the style for new entries."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _YAML_WORDS: Final = frozenset(["y", "n", "yes", "no", "on", "off", "true", "fal
 
 
 class TextLayout(NamedTuple):
-    """Line endings and indentation of a text."""
+    """The line endings and indentation of a text."""
 
     newline: str
     unit: str
@@ -43,7 +43,7 @@ class TextLayout(NamedTuple):
 
     @classmethod
     def layout_of_document(cls, document: Document) -> TextLayout:
-        """Return the layout of a document, with an indentation of two spaces if nothing is indented."""
+        """Return the layout of a document, indenting by two spaces if the text shows no indentation."""
         line_end_match = LINE_END.search(document.text)
         return cls(
             line_end_match.group() if line_end_match else "\n",
@@ -54,7 +54,7 @@ class TextLayout(NamedTuple):
 
 
 class RawValue(NamedTuple):
-    """A value as source text whose lines are indented by `indent`."""
+    """A value as source text, with lines indented by `indent`."""
 
     text: str
     indent: str
@@ -63,7 +63,7 @@ class RawValue(NamedTuple):
 
 
 class EntryStyle(NamedTuple):
-    """Style of the entries around a position; `key` and `word` are samples for the style of quotes."""
+    """The style of the entries around a position; `key` and `word` are samples of the quotation style."""
 
     key: str = '"'
     word: str = '"'
@@ -83,7 +83,7 @@ class EntryStyle(NamedTuple):
 
 
 def _indent_unit(document: Document) -> str:
-    """Return the indentation of the first indented entry relative to its parent."""
+    """Return by how much the first indented entry is indented relative to its parent."""
     todo = deque([(document.root, 0)] if document.root else [])
     for _ in range(_MAX_VALUES):
         if not todo:
@@ -102,13 +102,13 @@ def _indent_unit(document: Document) -> str:
 
 
 def _indent_of_line(document: Document, at: int) -> str:
-    """Return the leading blanks of the line that contains an offset."""
+    """Return the leading blanks of the line at an offset."""
     match = _BLANKS.match(document.text, at - document.position(at).column + 1)
     return match.group() if match else ""
 
 
 def quote_like_sample(sample: str, name: str) -> str:
-    """Quote a name like the sample, or leave the name unquoted if the sample is unquoted and the name allows that."""
+    """Quote a name like the sample; leave it unquoted if the sample is unquoted and the name permits."""
     if sample[:1] == "'" and name.isprintable() and "'" not in name and "\\" not in name:
         return f"'{name}'"
     if sample[:1] not in ('"', "'", "") and _PLAIN_KEY.fullmatch(name) and name.lower() not in _YAML_WORDS:
@@ -117,7 +117,7 @@ def quote_like_sample(sample: str, name: str) -> str:
 
 
 def format_value(value: Json, layout: TextLayout, indent: str | None, manner: EntryStyle) -> str:
-    """Format a value on one line if `indent` is None, else with the entries of objects on lines below `indent`.
+    """Format a value on one line if `indent` is None; otherwise put its entries on lines below `indent`.
 
     Raises:
         ValueError: the value cannot be written so that it is parsed back unchanged.
@@ -142,7 +142,7 @@ def format_value(value: Json, layout: TextLayout, indent: str | None, manner: En
 
 
 def _format_object_line(key: str, value: Json, layout: TextLayout, indent: str, manner: EntryStyle) -> str:
-    """Format one line of an object (a key and its value), without the comma."""
+    """Format one line of an object, a key and its value, without the comma."""
     if isinstance(value, str) and not (manner.comma or manner.trailing):
         return f"{indent}{key}{format_scalar(value, layout, manner.word)}"
     return f"{indent}{key}{format_value(value, layout, indent, manner)}"
@@ -157,7 +157,7 @@ QUOTES: Final = ("'", '"')
 
 
 def format_scalar(value: Json, layout: TextLayout, sample: str = '"') -> str:
-    """Format a value without entries; a string is quoted like the sample."""
+    """Format a scalar or empty container, quoting a string like the sample."""
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"{value} cannot be written in JSON")
     if isinstance(value, str):
@@ -171,7 +171,7 @@ def format_scalar(value: Json, layout: TextLayout, sample: str = '"') -> str:
 
 
 def spells_number(text: object, value: object, *, yaml: bool) -> bool:
-    """Whether the content of a string is the spelling of exactly this number."""
+    """Return whether a string's content spells exactly this number."""
     if not isinstance(text, str) or not _NUMBER.fullmatch(text):
         return False
     if yaml and isinstance(value, float) and not _YAML_FLOAT.fullmatch(text):
@@ -181,7 +181,7 @@ def spells_number(text: object, value: object, *, yaml: bool) -> bool:
 
 
 def reindent_raw_value(raw: RawValue, layout: TextLayout, indent: str) -> str:
-    """Shift the lines of a raw value to another indentation."""
+    """Change the indentation of a raw value's lines."""
     head, *lines = LINE_END.split(raw.text)
     shifted = [indent + line[len(raw.indent) :] if line.startswith(raw.indent) else line for line in lines]
     return layout.newline.join((head, *shifted))
@@ -194,7 +194,7 @@ _SPACE: Final = re.compile(r"[ \t\r\n\ufeff]*")
 
 
 class TextSurroundings:
-    """Text around an offset: indentation, line breaks, commas and comments."""
+    """The text around an offset: indentation, line breaks, commas and comments."""
 
     def __init__(self, document: Document) -> None:
         self.document, self.text = document, document.text
@@ -204,62 +204,62 @@ class TextSurroundings:
         self.starts = sorted(self.comments)
 
     def line_start(self, at: int) -> int:
-        """Return the offset of the start of the line that contains an offset."""
+        """Return where the line that contains an offset starts."""
         return line_start(self.text, at)
 
     def is_first_on_line(self, at: int) -> bool:
-        """Whether only blanks precede an offset on its line."""
+        """Return whether an offset is preceded only by blanks on its line."""
         return not self.text[self.line_start(at) : at].strip(" \t\ufeff")
 
     def indent_at(self, at: int) -> str:
-        """Return the leading blanks of the line that contains an offset."""
+        """Return the leading blanks of the line at an offset."""
         start = self.line_start(at)
         return self.text[start : self.skip_blanks(start)]
 
     def line_break_end(self, at: int) -> int | None:
-        """Return the end of the line break at an offset, or None if there is no line break."""
+        """Return where the line break at an offset ends, or None if there is none."""
         match = LINE_END.match(self.text, at)
         return match.end() if match else None
 
     def has_newline(self, start: int, end: int) -> bool:
-        """Whether a range of the text contains a line break."""
+        """Return whether a range of text contains a line break."""
         return LINE_END.search(self.text, start, end) is not None
 
     def skip_blanks(self, at: int) -> int:
-        """Return the offset after the whitespace at an offset."""
+        """Return the offset after any blanks at an offset."""
         match = _BLANKS.match(self.text, at)
         return match.end() if match else at
 
     def skip_blanks_and_line_breaks(self, at: int) -> int:
-        """Return the offset after the whitespace and line breaks at an offset."""
+        """Return the offset after any blanks and line breaks at an offset."""
         match = _SPACE.match(self.text, at)
         return match.end() if match else at
 
     def comma_after(self, at: int) -> int | None:
-        """Return the offset of the comma after an entry, or None; white space and comments before it are skipped."""
+        """Return the offset of the comma after an entry, skipping white space and comments, or None."""
         at = self.skip_blanks_and_line_breaks(at)
         while at in self.comments:
             at = self.skip_blanks_and_line_breaks(self.comments[at])
         return at if self.text[at : at + 1] == "," else None
 
     def leading_comma(self, at: int) -> TextSpan | None:
-        """Return the comma at the start of an entry's line, for texts in comma-first style, or None."""
+        """Return the comma that starts an entry's line in comma-first style, or None."""
         match = _LEADING.fullmatch(self.text, self.line_start(at), at)
         return TextSpan(*match.span(1)) if match else None
 
     def has_comment(self, start: int, end: int) -> bool:
-        """Whether a comment starts in a range of the text."""
+        """Return whether a comment starts in a range of the text."""
         at = bisect_left(self.starts, start)
         return at < len(self.starts) and self.starts[at] < end
 
     def end_of_entry(self, at: int) -> int:
-        """Return the end of an entry, including the comments on its line, which belong to the entry."""
+        """Return where an entry ends, including the comments on its line."""
         while (after := self.skip_blanks(at)) in self.comments:
             at = self.comments[after]
         return at
 
     def has_brackets(self, node: TreeNode) -> bool:
-        """Whether an object or array is written in brackets."""
+        """Return whether an object or array is written in brackets."""
         return self.text[node.span.start : node.span.start + 1] in ("{", "[")
 
 
@@ -274,7 +274,7 @@ _MAX_NODES: Final = 200
 
 
 def entry_style_of(around: TextSurroundings, parent: TreeNode) -> EntryStyle:
-    """Return the style of an object's entries; where the object shows no style, the rest of the text decides."""
+    """Return the style of an object's entries, or if it shows none, that of the rest of the text."""
     nodes = list(islice(_nearby_nodes(around, parent), _MAX_NODES))
     defaults = EntryStyle()
 
@@ -299,7 +299,7 @@ def entry_style_of(around: TextSurroundings, parent: TreeNode) -> EntryStyle:
 
 
 def _nearby_nodes(around: TextSurroundings, parent: TreeNode) -> Iterator[TreeNode]:
-    """Yield an object, then the containers inside it (the last one first), then all other containers."""
+    """Yield an object, the containers inside it (last first), and then all other containers."""
     todo = [parent, *([around.document.root] if around.document.root else [])]
     visited: set[int] = set()
     while todo:
@@ -313,7 +313,7 @@ def _nearby_nodes(around: TextSurroundings, parent: TreeNode) -> Iterator[TreeNo
 
 
 def _container_values(node: TreeNode) -> list[TreeNode]:
-    """Return the values of an object or list, the last one first."""
+    """Return the values in an object or list, last first."""
     return [*[member.node for member in reversed(node.members)], *reversed(node.items)]
 
 
@@ -322,7 +322,7 @@ def _key_sample(around: TextSurroundings, node: TreeNode) -> str | None:
 
 
 def _string_sample(around: TextSurroundings, node: TreeNode) -> str | None:
-    """Return the first character of a string in a container: its quote, or a letter if the string is unquoted."""
+    """Return the first character of a string in a container: a quote, or a letter if it is unquoted."""
     for child in _container_values(node):
         text = around.text[child.span.start : child.span.start + 3]
         if child.kind == "string" and text and text[0] not in "|>&*!" and text != "'''":
@@ -339,7 +339,7 @@ def _colon_sample(around: TextSurroundings, node: TreeNode) -> str | None:
 
 
 def _gap_sample(around: TextSurroundings, node: TreeNode) -> str | None:
-    """Return the text after the comma between two entries on the same line, or None if there are no such entries."""
+    """Return the text between a comma and the next entry on the same line, or None if there is no example."""
     entries = [member.node.span for member in node.members] or [item.span for item in node.items]
     starts = [member.key_span.start for member in node.members] or [item.span.start for item in node.items]
     for end, start in zip(reversed(entries[:-1]), reversed(starts[1:]), strict=True):
@@ -357,7 +357,7 @@ def _padding_sample(around: TextSurroundings, node: TreeNode) -> str | None:
 
 
 def _separator_sample(around: TextSurroundings, node: TreeNode) -> str | None:
-    """Return the separator of an object's entries on separate lines, or None if there are no such entries."""
+    """Return the separator of an object's entries on separate lines, or None if there is no example."""
     if around.layout.yaml or around.layout.python:
         return ","
     for entry, next_entry in zip(node.members, node.members[1:], strict=False):
@@ -368,14 +368,14 @@ def _separator_sample(around: TextSurroundings, node: TreeNode) -> str | None:
 
 
 def _trailing_text_sample(around: TextSurroundings, node: TreeNode) -> str | None:
-    """Return the comma, if any, after the last entry of an object over several lines; None for other objects."""
+    """Return the comma, if any, after the last entry of a multi-line object; None for other objects."""
     if not node.members or not around.has_brackets(node) or not around.has_newline(*node.span):
         return None
     return "" if around.comma_after(node.members[-1].node.span.end) is None else ","
 
 
 def _are_objects_multiline(around: TextSurroundings, others: list[TreeNode], usual: EntryStyle) -> bool:
-    """Whether the nearest object with brackets extends over several lines."""
+    """Return whether the nearest object with brackets spans several lines."""
     for node in others:
         if node.members and node is not around.document.root and around.has_brackets(node):
             return around.has_newline(node.span.start, node.span.end)
@@ -383,7 +383,7 @@ def _are_objects_multiline(around: TextSurroundings, others: list[TreeNode], usu
 
 
 def _is_flow_style(around: TextSurroundings, node: TreeNode) -> bool | None:
-    """Whether a YAML node is in flow style; None for the root and for empty nodes, which are not considered."""
+    """Return whether a YAML node is in flow style; None for the root and for empty nodes."""
     if node is around.document.root or not (node.members or node.items):
         return None
     return around.has_brackets(node)

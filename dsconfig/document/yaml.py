@@ -1,4 +1,4 @@
-"""Parse YAML to a located tree: limits before parsing, PyYAML's nodes, repairs, comments and problems."""
+"""Parse YAML into a tree with locations, using PyYAML's nodes, limits, repairs, comments and problems."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _ATTEMPTS: Final = 8
 
 
 def read_yaml(text: str) -> LocatedTree:
-    """Parse a YAML text to a tree with PyYAML's values, and with spans from PyYAML's marks."""
+    """Parse YAML text into a tree with PyYAML's values and the spans of its marks."""
     mark = 1 if text.startswith("\ufeff") else 0
     mark -= text.startswith("\ufeff\ufeff")  # PyYAML skips only one
     notes = ProblemLog(text, mark)
@@ -58,7 +58,7 @@ def read_yaml(text: str) -> LocatedTree:
 
 
 def _deepspeed_manifest(text: str) -> str:
-    """Keep the Kubernetes manifest that mentions DeepSpeed, and blank out the rest of the text."""
+    """Keep the Kubernetes manifest that mentions DeepSpeed, replacing all other text with blanks."""
     if "\n---" not in text or not _MANIFEST.search(text):
         return text
     ends = [match.span() for match in _SEPARATOR.finditer(text)]
@@ -76,7 +76,7 @@ _NOT_LINE_END: Final = re.compile(r"[^\r\n]")
 
 
 def _build_tree(root: TreeNode | None, notes: ProblemLog) -> LocatedTree:
-    """Build the located tree from the root node and the problems."""
+    """Build the tree from the root node and the problems."""
     if root is not None and root.kind != "object":
         kind = "root-not-object" if root.value is not None else "empty"
         notes.record_problem(kind, root.span, root.kind, NO_PARSER)
@@ -98,7 +98,7 @@ def _parse_root(text: str, notes: ProblemLog) -> TreeNode | None:
 
 
 def _compose_with_repairs(text: str, notes: ProblemLog) -> yaml.Node | None:
-    """Return PyYAML's root node, after blanking out lines that are not valid YAML until the rest parses."""
+    """Return PyYAML's root node, blanking out invalid lines until the rest can be parsed."""
     loader_class = yaml.SafeLoader if _ODD.match(notes.text) and len(notes.text) < _MAX_SLOW_TEXT else LOADER
     first_fault = len(text)
     for attempt in range(_ATTEMPTS):
@@ -122,7 +122,7 @@ def _compose_with_repairs(text: str, notes: ProblemLog) -> yaml.Node | None:
 
 
 def _blank_out_line(text: str, at: int, error: BaseException) -> str:
-    """Blank out the line of an error, so that all offsets in the text stay the same."""
+    """Replace the line of an error with blanks, so that offsets in the text do not change."""
     if "another document" in error_message(error):
         return text[:at]
     start = line_start(text, at)
@@ -139,14 +139,14 @@ def _line_from(text: str, start: int) -> str:
 
 
 class NodeLocator:
-    """Converter of PyYAML's nodes to located nodes; aliases share a node. MAX_DEPTH bounds the recursion."""
+    """Convert PyYAML's nodes to nodes with spans; aliases share a node."""
 
     def __init__(self, notes: ProblemLog, values: dict[yaml.Node, object]) -> None:
         self.notes, self.values = notes, values
         self.done: dict[int, TreeNode] = {}
 
     def locate_node(self, node: yaml.Node, path: KeyPath = ()) -> TreeNode:
-        """Return the located node of a PyYAML node, with its entries."""
+        """Convert a PyYAML node, including its entries, to a node with spans."""
         located_before = self.done.get(id(node))
         if located_before is not None:
             return located_before
@@ -166,7 +166,7 @@ class NodeLocator:
         return located
 
     def locate_member(self, key: yaml.Node, child: yaml.Node, path: KeyPath) -> ObjectMember:
-        """Return an entry of a mapping as a member; a key that is not a string is replaced with its text."""
+        """Convert an entry of a mapping to a member, using the text of a key that is not a string."""
         span, name = self.notes.span_of(key), self.values.get(key, key.value)
         text = name if isinstance(name, str) else self.notes.text[span.start : span.end]
         if not isinstance(name, str):
@@ -175,7 +175,7 @@ class NodeLocator:
 
 
 def _keys_to_text(value: object, members: tuple[ObjectMember, ...]) -> None:
-    """Convert the keys of a mapping to text in place, so that every alias of the mapping changes too."""
+    """Convert the keys of a mapping to text in place, which also changes all its aliases."""
     if isinstance(value, dict) and not all(isinstance(key, str) for key in value):
         named = {member.key: member.node.value for member in members}
         value.clear()
@@ -183,7 +183,7 @@ def _keys_to_text(value: object, members: tuple[ObjectMember, ...]) -> None:
 
 
 def _end_of_last_node(nodes: Iterable[TreeNode], start: int, end: int) -> int:
-    """Return the end of the last node; aliases are defined elsewhere, before the start."""
+    """Return where the last node ends, ignoring aliases, whose nodes are defined before the start."""
     return max((node.span.end for node in nodes if node.span.start >= start), default=end)
 
 
@@ -209,7 +209,7 @@ _NUMBERS: Final = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
 
 def construct_values(root: yaml.Node, notes: ProblemLog) -> dict[yaml.Node, object] | None:
-    """Return the value of each node, after repairs if necessary, or None if the repairs do not help."""
+    """Return the value of each node, repairing the nodes if necessary, or None on failure."""
     _record_duplicate_keys(root, notes)
     _stringify_huge_numbers(root, notes)
     try:
@@ -224,7 +224,7 @@ def construct_values(root: yaml.Node, notes: ProblemLog) -> dict[yaml.Node, obje
 
 
 def _record_duplicate_keys(root: yaml.Node, notes: ProblemLog) -> None:
-    """Record keys that appear twice in one mapping, before merge keys are resolved."""
+    """Record keys that occur twice in a mapping, before merge keys are resolved."""
     for node, path in nodes_with_paths(root):
         if not isinstance(node, yaml.MappingNode):
             continue
@@ -240,7 +240,7 @@ def _record_duplicate_keys(root: yaml.Node, notes: ProblemLog) -> None:
 
 
 def _stringify_huge_numbers(root: yaml.Node, notes: ProblemLog) -> None:
-    """Turn overlong numbers into strings: PyYAML takes quadratic time for sexagesimal numbers such as `1:1:1…`."""
+    """Convert overlong numbers to strings, because PyYAML parses `1:1:1…` in quadratic time."""
     for node, path in nodes_with_paths(root):
         if isinstance(node, yaml.ScalarNode) and len(node.value) > MAX_DIGITS and node.tag in _NUMBERS:
             node.tag = "tag:yaml.org,2002:str"
@@ -248,7 +248,7 @@ def _stringify_huge_numbers(root: yaml.Node, notes: ProblemLog) -> None:
 
 
 def _repair_tags(root: yaml.Node, notes: ProblemLog) -> bool:
-    """Replace tags that the safe loader rejects with plain tags; return whether anything was repaired."""
+    """Replace tags that the safe loader rejects by plain ones; return whether there were any."""
     has_repairs = False
     nodes = list(nodes_with_paths(root))
     merges = {id(key) for node, _ in nodes for key in _merge_keys(node)}
@@ -262,7 +262,7 @@ def _repair_tags(root: yaml.Node, notes: ProblemLog) -> bool:
 
 
 def _merge_keys(node: yaml.Node) -> Iterator[yaml.Node]:
-    """Yield the merge keys of a mapping, which are resolved during construction."""
+    """Yield the merge keys of a mapping, which construction resolves."""
     for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
         several = value.value if isinstance(value, yaml.SequenceNode) else [value]
         if key.tag.endswith(":merge") and all(isinstance(each, yaml.MappingNode) for each in several):
@@ -270,7 +270,7 @@ def _merge_keys(node: yaml.Node) -> Iterator[yaml.Node]:
 
 
 def _remove_unhashable_keys(node: yaml.Node) -> str | None:
-    """Remove entries whose keys are lists or mappings; return a description of the problem."""
+    """Remove entries whose keys are lists or mappings, and describe the problem if there are any."""
     if not isinstance(node, yaml.MappingNode):
         return None
     kept = [pair for pair in node.value if isinstance(pair[0], yaml.ScalarNode)]
@@ -281,7 +281,7 @@ def _remove_unhashable_keys(node: yaml.Node) -> str | None:
 
 
 def _use_plain_tag(node: yaml.Node) -> str | None:
-    """Give a node the plain tag of its kind if the safe loader rejects its tag; return the reason, or None."""
+    """Replace a tag that the safe loader rejects with the plain one; return the reason, or None."""
     reason = _why_safe_loader_rejects(node)
     if reason is not None:
         node.tag = f"tag:yaml.org,2002:{_PLAIN_TAGS[type(node)]}"
@@ -289,7 +289,7 @@ def _use_plain_tag(node: yaml.Node) -> str | None:
 
 
 def _why_safe_loader_rejects(node: yaml.Node) -> str | None:
-    """Return why the safe loader rejects the node itself, or None if the loader accepts the node."""
+    """Return why the safe loader rejects a node, or None if it does not."""
     if not isinstance(node, yaml.ScalarNode):
         return None if node.tag in LOADER.yaml_constructors else f"unknown tag {node.tag}".splitlines()[0]
     try:
@@ -303,7 +303,7 @@ def _why_safe_loader_rejects(node: yaml.Node) -> str | None:
 
 
 class ProblemLog:
-    """The problems of one text; `shift` is the length of the byte order mark that PyYAML does not see."""
+    """The problems found in a text; `shift` is the length of the byte order mark, which PyYAML does not see."""
 
     __slots__ = ("problems", "shift", "text")
 
@@ -319,14 +319,14 @@ class ProblemLog:
         rejected_by: frozenset[Parser] = ONLY_YAML,
         path: KeyPath = (),
     ) -> None:
-        """Record a problem of the YAML text."""
+        """Record a problem in the YAML text."""
         end = min(span.end, len(self.text))
         self.problems.append(
             TextProblem(kind, TextSpan(min(span.start, end), end), path, detail, rejected_by)
         )
 
     def span_of(self, node: yaml.Node) -> TextSpan:
-        """Return the span of a PyYAML node, whose own marks may extend to the next token in block style."""
+        """Return the span of a PyYAML node, whose own end mark may be at the next token in block style."""
         start, end = node.start_mark.index + self.shift, node.end_mark.index + self.shift
         return TextSpan(start, start + len(self.text[start:end].rstrip()))
 
@@ -347,7 +347,7 @@ class YamlLimitError(Exception):
 
 
 def check_limits(text: str) -> None:
-    """Raise `YamlLimitError` if the text has too many values, or is nested too deep."""
+    """Raise `YamlLimitError` if the text has too many values or is nested too deeply."""
     if "*" not in text and len(text) < MAX_VALUES and sum(1 for _ in _NESTING.finditer(text)) < MAX_DEPTH:
         return
     count = _SizeCounter()
@@ -365,14 +365,14 @@ def _limit_error(kind: str, event: yaml.Event) -> YamlLimitError:
 
 
 class _NodeSize(NamedTuple):
-    """The number of values in a node, including the node itself, and the depth of the node."""
+    """The number of values in a node, including itself, and its depth."""
 
     values: int
     depth: int
 
 
 class _OpenCollection:
-    """A collection whose end has not been reached yet."""
+    """A list or mapping whose end has not been reached."""
 
     __slots__ = ("anchor", "depth", "values")
 
@@ -381,7 +381,7 @@ class _OpenCollection:
 
 
 class _SizeCounter:
-    """Counter of values and depth, with every alias expanded."""
+    """Count values and depth, expanding every alias."""
 
     def __init__(self) -> None:
         self.anchored: dict[str, _NodeSize] = {}
@@ -389,7 +389,7 @@ class _SizeCounter:
         self.events = 0
 
     def count_event(self, event: yaml.Event) -> None:
-        """Process the next parser event of PyYAML."""
+        """Process the next event of PyYAML's parser."""
         if isinstance(event, yaml.CollectionStartEvent):
             self.open_collection(event)
             return
@@ -408,7 +408,7 @@ class _SizeCounter:
         self.attach_node(size, event)
 
     def open_collection(self, event: yaml.CollectionStartEvent) -> None:
-        """Open a list or mapping."""
+        """Begin a list or mapping."""
         self.stack.append(_OpenCollection(event.anchor))
         if event.anchor:
             self.anchored.pop(event.anchor, None)
@@ -422,7 +422,7 @@ class _SizeCounter:
         return self.anchored.get(event.anchor or "", _NodeSize(1, 1))
 
     def attach_node(self, size: _NodeSize, event: yaml.Event) -> None:
-        """Add the size of a finished node to its parent."""
+        """Add the size of a completed node to its parent."""
         values = size.values
         if self.stack:
             outer = self.stack[-1]
@@ -443,7 +443,7 @@ _COMMENT: Final = re.compile(r"(?:^|(?<=[\s]))#[^\r\n]*", re.MULTILINE)
 
 
 def find_comments(text: str, root: TreeNode | None) -> tuple[tuple[TextSpan, str], ...]:
-    """Find all comments: every `#` after white space and outside of scalars, up to the end of its line."""
+    """Find all comments, which start with `#` after white space and outside of scalars."""
     scalars = sorted(_scalar_spans(root)) if root else []
     starts = [span.start for span in scalars]
     spans_and_texts: list[tuple[TextSpan, str]] = []
@@ -484,12 +484,12 @@ ERRORS: Final = (yaml.YAMLError, ValueError, TypeError, LookupError, AttributeEr
 
 
 def error_message(error: BaseException) -> str:
-    """Return the message of a YAML error on one line."""
+    """Return the message of a YAML error as one line."""
     return str(getattr(error, "problem", None) or getattr(error, "reason", None) or error).splitlines()[0]
 
 
 def error_offset(error: BaseException, text: str) -> int:
-    """Return the offset of a YAML error; an error about a forbidden character has a position instead of a mark.
+    """Return the offset of a YAML error, which has a position instead of a mark for a forbidden character.
 
     LibYAML counts that position in bytes of UTF-8 (PyYAML `yaml/_yaml.pyx:CParser._parser_error`).
     """
@@ -501,7 +501,7 @@ def error_offset(error: BaseException, text: str) -> int:
 
 
 def construct_node_values(root: yaml.Node) -> dict[yaml.Node, object]:
-    """Return the table of node values that PyYAML's `construct_document` builds and then discards."""
+    """Return the node values that PyYAML's `construct_document` computes and then discards."""
     loader = LOADER("")
     try:
         loader.construct_object(root)
@@ -517,7 +517,7 @@ def construct_node_values(root: yaml.Node) -> dict[yaml.Node, object]:
 
 
 def nodes_with_paths(root: yaml.Node) -> list[tuple[yaml.Node, KeyPath]]:
-    """Return every node of a tree once, with one path to the node."""
+    """Return every node of a tree once, with one of its paths."""
     nodes: list[tuple[yaml.Node, KeyPath]] = []
     visited: set[int] = set()
     todo: list[tuple[yaml.Node, KeyPath]] = [(root, ())]

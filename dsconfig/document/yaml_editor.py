@@ -1,4 +1,4 @@
-"""Edits of YAML, in flow and block style."""
+"""Edit YAML text in flow and block style."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class YamlEditor:
-    """A `TextEditor` for a YAML document. Values with anchors, aliases or tags are not edited: they may be shared."""
+    """A `TextEditor` for YAML documents; values with anchors, aliases or tags are not edited."""
 
     def __init__(self, document: Document) -> None:
         self.document, self.around = document, TextSurroundings(document)
@@ -41,7 +41,7 @@ class YamlEditor:
         """Why the entries of an object or list cannot be edited, by node; empty if they can be edited."""
 
     def set_value(self, path: KeyPath, value: Json) -> list[TextEdit]:
-        """Set the key at a path to a value; if the key has no value yet, write one after the colon."""
+        """Set the key at a path to a value; if it has no value yet, write one after the colon."""
         node = self.document.node(path)
         if node is None:
             return self._add_entry(path, value)
@@ -62,13 +62,13 @@ class YamlEditor:
         return json_editor.replace_value(self.around, parent, node, value)
 
     def remove_entry(self, path: KeyPath) -> list[TextEdit]:
-        """Remove the entry at a path with its comma, or with its lines if they contain nothing else."""
+        """Remove the entry at a path with its comma, or with its lines if nothing else is on them."""
         parent, index = find_entry(self.document, path)
         self._check_editable(path)
         return self.remove_entries(parent, [index])
 
     def remove_entries(self, parent: TreeNode, indexes: Sequence[int]) -> list[TextEdit]:
-        """Remove entries by their indexes; if several are removed, at least one of the last entries must be kept."""
+        """Remove several entries by index; at least one of the last entries must be kept."""
         spans = self._entry_spans(parent)
         removal = json_editor.remove_entry if self.around.has_brackets(parent) else remove_block_entry
         return remove_overlaps(
@@ -76,13 +76,13 @@ class YamlEditor:
         )
 
     def rename_key(self, path: KeyPath, name: str) -> list[TextEdit]:
-        """Rename the key at a path, keeping its style of quotes."""
+        """Rename the key at a path, keeping its quotation marks."""
         parent, index = find_entry(self.document, path)
         self._check_editable(path)
         return rename_key(self.document, parent, index, name)
 
     def copy_value(self, path: KeyPath, to: KeyPath) -> list[TextEdit]:
-        """Copy the value at `path`, as written in the text, to the path `to`."""
+        """Copy the value at `path`, as spelled in the text, to the path `to`."""
         self._check_editable(path)
         return self._add_entry(to, block_value_as_written(self.around, movable_node(self.document, path, to)))
 
@@ -94,14 +94,14 @@ class YamlEditor:
         return add_block_entry(self.around, section, key, value)
 
     def _entry_spans(self, node: TreeNode) -> list[TextSpan]:
-        """Return the span of each entry of an object or list; the spans are computed once."""
+        """Return the span of each entry in an object or list, computing the spans once."""
         spans = self.spans.get(id(node))
         if spans is None:
             spans = self.spans[id(node)] = block_entry_spans(self.around, node)
         return spans
 
     def _check_editable(self, path: KeyPath) -> None:
-        """Raise EditError if the text at the path also defines other paths, or has a tag."""
+        """Raise EditError if the text at the path has a tag or also defines other paths."""
         for length in range(len(path) + 1):
             node = self.document.node(path[:length])
             if node is None:
@@ -131,14 +131,14 @@ _COLON: Final = re.compile(r"[ \t]*:")
 
 
 def block_entry_spans(around: TextSurroundings, node: TreeNode) -> list[TextSpan]:
-    """Return the span of each entry. The value of an alias is elsewhere, an omitted value has no text."""
+    """Return the span of each entry, for which values that are aliases or omitted have no text."""
     if node.kind != "object":
         return json_editor.entry_spans(node)
     return [TextSpan(member.key_span.start, _end_of_member(around, member)) for member in node.members]
 
 
 def _end_of_member(around: TextSurroundings, member: ObjectMember) -> int:
-    """Return the end of an entry in a block mapping."""
+    """Return where an entry of a block mapping ends."""
     if member.node.span.start < member.node.span.end:
         if member.node.span.start < member.key_span.end:
             raise EditError("the value is an alias")
@@ -147,7 +147,7 @@ def _end_of_member(around: TextSurroundings, member: ObjectMember) -> int:
 
 
 def offset_after_colon(around: TextSurroundings, key: TextSpan) -> int:
-    """Return the offset just after the colon that follows a key."""
+    """Return the offset just after a key's colon."""
     match = _COLON.match(around.text, key.end)
     if match is None:
         raise EditError("the key is not followed by its colon")
@@ -155,7 +155,7 @@ def offset_after_colon(around: TextSurroundings, key: TextSpan) -> int:
 
 
 def block_value_as_written(around: TextSurroundings, node: TreeNode) -> RawValue | Json:
-    """Return a value as written in the text; block scalars depend on their position and are formatted again."""
+    """Return a value as spelled in the text; block scalars depend on their position and are reformatted."""
     start, end = node.span
     if start == end or around.text[start] in "|>":
         return node.value
@@ -170,7 +170,7 @@ def block_value_as_written(around: TextSurroundings, node: TreeNode) -> RawValue
 def remove_block_entry(
     around: TextSurroundings, parent: TreeNode, spans: list[TextSpan], index: int
 ) -> list[TextEdit]:
-    """Remove an entry in block style from its parent, given the spans of all entries of the parent."""
+    """Remove a block-style entry from its parent, given the spans of all entries of the parent."""
     if len(spans) == 1:
         return [_replace_by_brackets(around, parent, spans[0].end)]
     start, end = spans[index]
@@ -190,7 +190,7 @@ def remove_block_entry(
 
 
 def _replace_by_brackets(around: TextSurroundings, parent: TreeNode, end: int) -> TextEdit:
-    """Replace the last entry with empty brackets, without which the value would become null."""
+    """Replace the last entry with empty brackets, because without any entry the value would be null."""
     pair = "{}" if parent.kind == "object" else "[]"
     start, end = parent.span.start, max(parent.span.end, end)
     key_end = len(around.text[:start].rstrip())
@@ -212,7 +212,7 @@ def _dash_of_item(around: TextSurroundings, item: TextSpan) -> int:
 
 
 def add_block_entry(around: TextSurroundings, parent: TreeNode, key: str, value: Json) -> list[TextEdit]:
-    """Add an entry to a mapping in block style."""
+    """Add an entry to a block mapping."""
     text, ranges = around.text, block_entry_spans(around, parent)
     first = ranges[0].start
     at = around.end_of_entry(ranges[-1].end)
@@ -235,7 +235,7 @@ def add_block_entry(around: TextSurroundings, parent: TreeNode, key: str, value:
 def replace_block_value(
     around: TextSurroundings, parent: TreeNode, member: ObjectMember, value: Json
 ) -> TextEdit:
-    """Replace the value after a key's colon: a scalar, a block list, or nothing."""
+    """Replace the text after a key's colon, which is a scalar, a block list or nothing."""
     start = member.key_span.start
     indent = around.text[around.line_start(start) : start]
     at = offset_after_colon(around, member.key_span)
@@ -248,7 +248,7 @@ def replace_block_value(
 
 
 def _format_block_value(around: TextSurroundings, value: Json, indent: str, manner: EntryStyle) -> str:
-    """Format a value to be written after the colon of a key that is indented by `indent`."""
+    """Format a value to follow the colon of a key that is indented by `indent`."""
     layout = around.layout
     inner = indent + layout.unit
     if isinstance(value, RawValue) and value.is_block:
@@ -263,7 +263,7 @@ def _format_block_value(around: TextSurroundings, value: Json, indent: str, mann
 
 
 def _needs_block_style(value: Json) -> bool:
-    """Whether a value contains raw text in block style, which cannot be inside brackets."""
+    """Return whether a value contains raw block-style text, which cannot be inside brackets."""
     if isinstance(value, dict):
         return any(map(_needs_block_style, value.values()))
     return isinstance(value, RawValue) and value.is_block

@@ -1,1 +1,1 @@
-"""Evaluation of a config for one release: the context of a rule, the walk over the keys, and the run of all rules."""
+"""Evaluate a config for one release: run the rules on its keys and effective values."""

@@ -1,4 +1,4 @@
-"""How a DeepSpeed release converts a value: not at all (`hand`), or as pydantic 1 or pydantic 2 does.
+"""How a DeepSpeed release converts a value: not at all (`hand`), or like pydantic 1 or pydantic 2.
 
 DeepSpeed's strict sections are pydantic 1 models from 0.7.0 to 0.14.5 and pydantic 2 models from 0.15.0 on
 (runtime/config_utils.py, DeepSpeedConfigModel). Both convert values on input, by different rules: pydantic 1
@@ -25,13 +25,13 @@ Why: TypeAlias = "Literal['type', 'null', 'fraction', 'bound', 'member', 'text']
 
 
 class CoercedValue(NamedTuple):
-    """Verdict that a value is accepted, but converted to another value."""
+    """Verdict that a value is accepted but converted to another one."""
 
     value: Json
 
 
 class RejectedValue(NamedTuple):
-    """Verdict that a value is rejected; `at` is the path from the value to its offending part."""
+    """Verdict that a value is rejected; `at` is the path to the offending part."""
 
     why: Why
     expected: Spec
@@ -47,7 +47,7 @@ Read: TypeAlias = "Callable[[Spec, Json], Verdict]"
 
 
 def _is_out_of_bounds(spec: Spec, value: float) -> bool:
-    """Whether a number violates a bound of its ("int" | "float", ge, gt, le, lt) spec; NaN violates every bound."""
+    """Return whether a number violates a bound of its spec; NaN violates every bound."""
     _, ge, gt, le, lt = spec
     return (
         (ge is not None and not value >= ge)
@@ -58,17 +58,17 @@ def _is_out_of_bounds(spec: Spec, value: float) -> bool:
 
 
 def _is_same_value(left: Json, right: Json) -> bool:
-    """Whether two values are equal and of the same type: 1, 1.0 and true are different values in a config."""
+    """Return whether two values have the same type and are equal; 1, 1.0 and true differ in a config."""
     return type(left) is type(right) and (left == right or left is right)
 
 
 def _coercion_verdict(before: Json, after: Json) -> Verdict:
-    """Return the verdict on a value, given the value before and after conversion."""
+    """Return the verdict on a value, given what it was before and after conversion."""
     return None if _is_same_value(before, after) else CoercedValue(after)
 
 
 def _coerce_list(spec: Spec, value: list[Json], read: Read) -> Verdict:
-    """Return the verdict on a list from the verdicts on its elements."""
+    """Return the verdict on a list, which follows from the verdicts on its elements."""
     parts = _coerce_parts(spec[1], enumerate(value), read)
     if isinstance(parts, dict):
         return CoercedValue([parts.get(index, part) for index, part in enumerate(value)])
@@ -76,7 +76,7 @@ def _coerce_list(spec: Spec, value: list[Json], read: Read) -> Verdict:
 
 
 def _coerce_map(spec: Spec, value: JsonObject, read: Read) -> Verdict:
-    """Return the verdict on a map from the verdicts on its values."""
+    """Return the verdict on a map, which follows from the verdicts on its values."""
     parts = _coerce_parts(spec[1], value.items(), read)
     return CoercedValue({**value, **parts}) if isinstance(parts, dict) else parts
 
@@ -84,7 +84,7 @@ def _coerce_map(spec: Spec, value: JsonObject, read: Read) -> Verdict:
 def _coerce_parts(
     inner: Spec, parts: Iterable[tuple[str | int, Json]], read: Read
 ) -> RejectedValue | dict[str | int, Json] | None:
-    """Return the first rejection of a part, or else the converted parts, or None if all are accepted unchanged."""
+    """Return the first rejection, or the converted parts, or None if every part is unchanged."""
     if inner[0] == "any":
         return None
     converted: dict[str | int, Json] = {}
@@ -98,7 +98,7 @@ def _coerce_parts(
 
 
 def _coerce_union(spec: Spec, value: Json, read: Read) -> Verdict:
-    """Return the verdict of the first arm that accepts the value unchanged, else of the first that accepts it."""
+    """Return the verdict of the first arm that leaves the value unchanged, or else of the first that accepts it."""
     verdicts = [read(arm, value) for arm in spec[1:]]
     if None in verdicts:
         return None
@@ -120,7 +120,7 @@ def _is_enum_of_words(arm: Spec) -> bool:
 
 
 def _coerce_as_pydantic(spec: Spec, value: Json, read: Read, conversions: Mapping[str, Read]) -> Verdict:
-    """Convert a value as both versions of pydantic do, with the `read` function and `conversions` of one version."""
+    """Convert a value like either version of pydantic, using that version's `read` and `conversions`."""
     kind = spec[0]
     if kind == "any":
         return None
@@ -146,7 +146,7 @@ def _coerce_as_pydantic(spec: Spec, value: Json, read: Read, conversions: Mappin
 
 
 def _read_unchecked(spec: Spec, value: Json) -> Verdict:
-    """Return the verdict of code that expects the type `spec` but does not validate the value."""
+    """Return the verdict of code that expects the type `spec` without validating the value."""
     kind = spec[0]
     if kind in ("any", "section"):
         return None
@@ -206,7 +206,7 @@ _FALSE_V1 = {0, "0", "off", "f", "false", "n", "no"}
 
 
 def _convert_as_pydantic_1(spec: Spec, value: Json) -> Verdict:
-    """Convert a value as a pydantic 1 field of type `spec` does."""
+    """Convert a value like a pydantic 1 field of type `spec`."""
     return _coerce_as_pydantic(spec, value, _convert_as_pydantic_1, _CONVERSIONS_V1)
 
 
@@ -310,7 +310,7 @@ _FLOAT = r"(?ai)[+-]?(?:inf|infinity|nan|(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-
 
 @lru_cache(maxsize=256)
 def parse_integer(text: str) -> int | None:
-    """Return the integer in a string, or None if pydantic rejects the string."""
+    """Return the integer that a string contains, or None if pydantic rejects it."""
     match = re.fullmatch(_INTEGER, text.strip(_BLANK))
     if not match:
         return None
@@ -320,7 +320,7 @@ def parse_integer(text: str) -> int | None:
 
 @lru_cache(maxsize=256)
 def parse_float(text: str) -> float | None:
-    """Return the number in a string, or None if pydantic rejects the string."""
+    """Return the number that a string contains, or None if pydantic rejects it."""
     trimmed = text.strip(_BLANK)
     if re.fullmatch(_FLOAT, trimmed):
         return float(trimmed)
@@ -341,7 +341,7 @@ _FLOAT_EXACT = 2.0**63
 
 
 def _convert_as_pydantic_2(spec: Spec, value: Json) -> Verdict:
-    """Convert a value as a pydantic 2 field of type `spec` does."""
+    """Convert a value like a pydantic 2 field of type `spec`."""
     return _coerce_as_pydantic(spec, value, _convert_as_pydantic_2, _CONVERSIONS_V2)
 
 
@@ -460,7 +460,7 @@ _CONVERSIONS_V2: dict[str, Read] = {
 
 
 def coerce(spec: Spec, value: Json, dialect: str) -> Verdict:
-    """Convert `value` to the type `spec` in a dialect. Children of sections are not converted."""
+    """Convert `value` to the type `spec` in a dialect, without converting the children of sections."""
     if dialect == "pydantic2":
         return _convert_as_pydantic_2(spec, value)
     if dialect == "pydantic1":
@@ -472,7 +472,7 @@ _NUMBERS: dict[str, type[Json]] = {"int": int, "float": float}
 
 
 def is_unchanged(spec: Spec, value: Json) -> bool:
-    """Whether a value is a number or boolean of exactly this type, which every dialect accepts unchanged."""
+    """Return whether a value is a number or boolean of exactly this type, which no dialect changes."""
     if spec[0] == "bool":
         return value is True or value is False
     return type(value) is _NUMBERS.get(spec[0]) and not _is_out_of_bounds(spec, value)

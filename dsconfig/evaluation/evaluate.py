@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class EvaluationOutcome(NamedTuple):
-    """The findings of one evaluation, and the releases for which they are the same."""
+    """The findings of an evaluation, and the releases for which it has the same outcome."""
 
     findings: tuple[tuple[Rule, Finding], ...]
     equivalent: ReleaseInterval
@@ -49,7 +49,7 @@ _MAX_MESSAGE = 4000
 def evaluate(
     source: EvaluatedDocument, release: int, text_findings: TextFindings | None = None
 ) -> EvaluationOutcome:
-    """Run every applicable rule for a release number; `text_findings` is a cache shared between releases."""
+    """Run every applicable rule for a release; `text_findings` is a cache that releases share."""
     context = Context(source, release)
     rules, alike = applicable_rules(release, context.root, context.consumer)
     findings: list[tuple[Rule, Finding]] = []
@@ -76,7 +76,7 @@ def evaluate(
 
 
 def _is_overwritten(context: Context, rule: Rule, finding: Finding) -> bool:
-    """Whether a finding is about a value that a program in the repository overwrites."""
+    """Return whether a finding concerns a value that a program in the repository overwrites."""
     if not context.is_watched or context.root != "config" or rule.reads != "config":
         return False
     path = finding.missing or finding.path
@@ -86,7 +86,7 @@ def _is_overwritten(context: Context, rule: Rule, finding: Finding) -> bool:
 
 
 def _evaluate_accelerate_block(context: Context, release: int) -> EvaluationOutcome:
-    """Evaluate the config that Accelerate builds from a launch file's block, and map the findings to that block."""
+    """Evaluate the config that Accelerate builds from a launch file's block, with paths in the block."""
     config = accelerate_launch_file.build_plugin_config(context.data, context.version)
     if config is None:
         return EvaluationOutcome((), EVERY_RELEASE, context)
@@ -116,7 +116,7 @@ def _contains_path(value: Json, path: KeyPath) -> bool:
 
 
 def _shorten_finding(finding: Finding) -> Finding:
-    """Shorten the message and help of a finding, in case it quotes a very long key."""
+    """Truncate a finding's message and help, which may quote a very long key."""
     help_ = finding.help or ""
     if len(finding.message) > _MAX_MESSAGE or len(help_) > _MAX_MESSAGE:
         message, help_ = truncate_middle(finding.message, _MAX_MESSAGE), truncate_middle(help_, _MAX_MESSAGE)
@@ -125,7 +125,7 @@ def _shorten_finding(finding: Finding) -> Finding:
 
 
 def _run_text_rule(rule: Rule, context: Context, cache: TextFindings) -> tuple[Finding, ...]:
-    """Run a rule that examines only the text, or reuse its findings from another release.
+    """Run a rule that examines only the text, reusing its findings from another release if possible.
 
     Most of these rules have the same findings for all releases.
     """
@@ -142,7 +142,7 @@ def _run_text_rule(rule: Rule, context: Context, cache: TextFindings) -> tuple[F
 
 
 def _run_rule(rule: Rule, context: Context) -> list[Finding]:
-    """Run a rule and set the effect of each finding; findings beyond the limit for an effect are dropped."""
+    """Run a rule, and return its findings up to the limit for each effect."""
     kept: list[Finding] = []
     counts: dict[Effect, int] = {}
     # A dict lookup, without the call of a property, if the module is imported already.
@@ -190,7 +190,7 @@ class RuleSet(NamedTuple):
 def applicable_rules(
     release: int, root: RootKind = "config", consumer: str = "deepspeed"
 ) -> tuple[RuleSet, ReleaseInterval]:
-    """Return the rules for a release, a kind of root and a consumer, and the releases with exactly these rules."""
+    """Return the rules for a release, root kind and consumer, and the releases with the same rules."""
     boundaries = _releases_with_other_rules()
     index = bisect_right(boundaries, release)
     alike = ReleaseInterval(boundaries[index - 1], boundaries[index] - 1)
@@ -228,7 +228,7 @@ def _find_applicable_rules(release: int, root: RootKind, consumer: str) -> RuleS
 
 @cache
 def _releases_with_other_rules() -> tuple[int, ...]:
-    """Return the release numbers at which the set of rules changes, in ascending order, up to `NEVER`."""
+    """Return, in ascending order, the release numbers at which the set of rules changes, up to `NEVER`."""
     numbers = {0, NEVER}
     for rule in RULES.values():
         first, last = rule.releases
@@ -243,7 +243,7 @@ EVENTS = ("unknown", "rejected", "coerced", "unresolved_autos", "duplicate_alias
 
 
 def triggered_rules(context: Context, rules: RuleSet) -> Iterator[Rule]:
-    """Yield the rules that may find something in this config, in the order of the index."""
+    """Yield the rules that may have findings in this config, in index order."""
     # Hot path: a look-up for each trigger that is present, not a test for each rule.
     positions = set(rules.always)
     for trigger in present_triggers(context, rules.trigger_paths):
@@ -252,7 +252,7 @@ def triggered_rules(context: Context, rules: RuleSet) -> Iterator[Rule]:
 
 
 def present_triggers(context: Context, paths: PathsByKey) -> set[str]:
-    """Return the triggers that the config contains under any alias, or that follow from its content or its job.
+    """Return the triggers present in a config, either as keys under any alias or through its content or job.
 
     Names in angle brackets are triggers that are not keys: events of the walk, and properties of the job.
     """
@@ -281,7 +281,7 @@ def present_triggers(context: Context, paths: PathsByKey) -> set[str]:
 
 
 def _job_triggers(context: Context) -> dict[str, bool]:
-    """Return whether each property of the job that can trigger a rule holds."""
+    """Return, for each job property that can trigger a rule, whether the job has it."""
     facts = context.facts
     return {
         "arguments": context.arguments is not None,
@@ -303,7 +303,7 @@ RuleFinding: TypeAlias = "tuple[Rule, Finding]"
 
 
 def keep_one_finding_per_cause(context: Context, findings: list[RuleFinding]) -> list[RuleFinding]:
-    """Drop the findings that are only consequences of other findings."""
+    """Drop the findings that merely result from the cause of another finding."""
     findings = [
         each
         for each in drop_findings_on_guesses(context, findings)
@@ -315,7 +315,7 @@ def keep_one_finding_per_cause(context: Context, findings: list[RuleFinding]) ->
 
 
 def _is_about_filled_value(context: Context, finding: Finding) -> bool:
-    """Whether a mild finding is about a value that the job fills in, for which the file says "auto".
+    """Return whether a mild finding concerns a value that is "auto" in the file and filled in by the job.
 
     A finding that reports an advisory is kept even then, because a defect of a release still affects the job.
     """
@@ -326,7 +326,7 @@ def _is_about_filled_value(context: Context, finding: Finding) -> bool:
 
 
 def _keep_template_findings(context: Context, findings: list[RuleFinding]) -> Iterator[RuleFinding]:
-    """Keep the findings on template placeholders and on the text; all others follow from the placeholders."""
+    """Keep findings on template placeholders and the text; placeholders cause all the others."""
     is_rejected = not context.document.is_readable(context.parser) or any(
         finding.effect is Effect.REJECTED for rule, finding in findings if rule.reads != "template"
     )
@@ -338,7 +338,7 @@ def _keep_template_findings(context: Context, findings: list[RuleFinding]) -> It
 
 
 def _drop_consequences(findings: list[RuleFinding]) -> list[RuleFinding]:
-    """Drop findings about absent keys that are only misspelled or misplaced, unless the verdict depends on them.
+    """Drop findings on absent keys that are only misspelled or misplaced, unless the verdict depends on them.
 
     A finding that is kept for the verdict loses its fix, which would add the key beside its misspelling.
     """
@@ -416,7 +416,7 @@ _STRUCTURAL = frozenset({"unclosed", "unexpected", "yaml-error"})
 def drop_findings_on_guesses(
     context: Context, findings: list[tuple[Rule, Finding]]
 ) -> list[tuple[Rule, Finding]]:
-    """Drop the findings that depend on a guess of the recovering parser.
+    """Drop findings that depend on a value guessed during error recovery.
 
     Findings of rules about the text are kept. Among the others, findings about absent keys are dropped, as are findings
     at a location that contains an error. Where brackets or lines are in doubt, only values of known keys are certain.
@@ -446,12 +446,12 @@ def _is_doubtful_problem(context: Context, problem: TextProblem) -> bool:
 
 
 def _contains_next_entry(problem: TextProblem) -> bool:
-    """Whether an unquoted string contains the next entry, because Hjson reads the string to the end of the line."""
+    """Return whether an unquoted string swallows the next entry, because Hjson reads it to the line end."""
     return problem.kind == "unquoted-string" and ": " in problem.detail
 
 
 def _has_intact_paths(document: Document, finding: Finding, starts: Sequence[int]) -> bool:
-    """Whether every path of a finding exists in the text and contains no error."""
+    """Return whether every path of a finding exists in the text and is free of errors."""
     paths = (finding.path, *(path for _, path in finding.related))
     return all(document.has_path(path) and not _has_error_inside(document, path, starts) for path in paths)
 

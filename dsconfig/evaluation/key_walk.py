@@ -1,4 +1,4 @@
-"""Walk over a config with the key table of one release, recording events that rules turn into messages."""
+"""Walk over a config using one release's key table, and record events that rules turn into messages."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from dsconfig.model.key_table import KeyView, SectionView, child_section, find_t
 
 
 class UnreadableValue:
-    """Placeholder for a value that the release rejects or the consumer fills in; no rule may reason about the value."""
+    """Placeholder for a value that is rejected or filled in by the consumer, so that rules must not use it."""
 
 
 UNREADABLE = UnreadableValue()
 
 
 class KeyWalk:
-    """The events and effective values of one walk over a config."""
+    """The events and effective values from a walk over a config."""
 
     def __init__(self, release: int, consumer: str, unfilled: frozenset[str] = frozenset()) -> None:
         self.release, self.consumer = release, consumer
@@ -46,13 +46,13 @@ class KeyWalk:
         """Whether some values of the config are known only at run time."""
 
     def view(self, name: str) -> SectionView:
-        """Return a section as this release defines it, and narrow the releases that share the outcome of the walk."""
+        """Return a section as the release defines it, and restrict the releases for which the walk is valid."""
         section = section_view_of_release(name, self.release)
         self.equivalent = self.equivalent.intersect(section.releases)
         return section
 
     def section(self, name: str, data: JsonObject, path: KeyPath, canonical: KeyPath) -> JsonObject:
-        """Walk one section of the config, and return its values by canonical names."""
+        """Walk over one section, and return its values by canonical key name."""
         section = self.view(name)
         # `strict` is an argument of the constructor, so pydantic never sees it as an unknown key.
         lenient = section._replace(unknown="ignored") if section.drops_auto else section
@@ -94,7 +94,7 @@ class KeyWalk:
         return values
 
     def _section_with_params(self, section: SectionView, data: JsonObject) -> SectionView:
-        """Return the optimizer or scheduler section with the `params` of its type, if the release knows that type."""
+        """Return the optimizer or scheduler section, with the `params` of its type if the release knows it."""
         section_type = find_type(section.name, data.get("type"))
         if section_type is None:
             return section
@@ -145,7 +145,7 @@ class KeyWalk:
         return self._nested(key.type, value, path, canonical)
 
     def _read_non_object(self, entry: KnownKey, child: str, canonical: KeyPath) -> Json:
-        """Read a section whose value is not an object, for code that opens the section without validation."""
+        """Read a section whose value is no object, as code that does not validate it would."""
         path, _, key, value = entry
         if shapes_of(value) & key.takes:
             as_object = as_mapping(value) if "mapping" in key.takes else None
@@ -155,7 +155,7 @@ class KeyWalk:
         return UNREADABLE
 
     def _nested(self, spec: Spec, value: Json, path: KeyPath, canonical: KeyPath) -> Json:
-        """Walk the sections inside lists and maps."""
+        """Walk over the sections inside lists and maps."""
         if spec[0] == "union":
             spec = next((arm for arm in spec[1:] if arm[0] in ("list", "map")), spec)
         if spec[0] == "map" and isinstance(value, dict):
@@ -183,12 +183,12 @@ class KeyWalk:
 
 
 def _contains_unknown_value(value: Json) -> bool:
-    """Whether a value, or an entry of a list, is known only at run time; keys of a section are checked separately."""
+    """Return whether a value or list item is known only at run time, ignoring the keys of sections."""
     return value is UNKNOWN or (isinstance(value, list) and any(map(_contains_unknown_value, value)))
 
 
 def _is_unknown_map(spec: Spec, value: Json) -> bool:
-    """Whether an object with user-defined names, such as `arg_mappings`, has a value known only at run time."""
+    """Return whether an object with user-defined names, such as `arg_mappings`, has an unknown value."""
     return (
         isinstance(value, dict)
         and child_section(spec) is None
@@ -205,7 +205,7 @@ _STRICT_ARGUMENT = "strict"
 
 
 def _is_hidden_by_replacement(section: SectionView, key: KeyView, data: JsonObject) -> bool:
-    """Whether DeepSpeed ignores a key because the file also contains the key that replaces it."""
+    """Return whether DeepSpeed ignores a key because the file also sets its replacement."""
     replacement = key.info.hidden_by
     if replacement is None or replacement not in data or replacement not in section.keys:
         return False
@@ -213,14 +213,14 @@ def _is_hidden_by_replacement(section: SectionView, key: KeyView, data: JsonObje
 
 
 def _accepts_auto(spec: Spec) -> bool:
-    """Whether a type accepts "auto", either as a member of an enumeration or as an arbitrary string."""
+    """Return whether a type accepts "auto", as an enumeration member or as an arbitrary string."""
     if spec[0] == "union":
         return any(_accepts_auto(arm) for arm in spec[1:])
     return spec[0] in ("any", "str", "path") or (spec[0] == "enum" and "auto" in spec[1:])
 
 
 class UnknownKey(NamedTuple):
-    """A key that the section does not define."""
+    """A key that its section does not define."""
 
     path: KeyPath
     section: SectionView
@@ -228,7 +228,7 @@ class UnknownKey(NamedTuple):
 
 
 class KnownKey(NamedTuple):
-    """A key that the section defines."""
+    """A key that its section defines."""
 
     path: KeyPath
     section: SectionView
@@ -237,7 +237,7 @@ class KnownKey(NamedTuple):
 
 
 class RejectionEvent(NamedTuple):
-    """A value that the release rejects."""
+    """A value that the release rejects, found by the walk."""
 
     path: KeyPath
     section: SectionView
@@ -247,12 +247,12 @@ class RejectionEvent(NamedTuple):
 
     @property
     def rejected_path(self) -> KeyPath:
-        """The path of the rejected part: the value itself, or an element inside."""
+        """The path to what is rejected: the value itself or an element inside it."""
         return (*self.path, *self.verdict.at)
 
 
 class CoercionEvent(NamedTuple):
-    """A value that the release converts to another one."""
+    """A value that the release converts to another one, found by the walk."""
 
     path: KeyPath
     section: SectionView
@@ -262,7 +262,7 @@ class CoercionEvent(NamedTuple):
 
     @property
     def changes_value(self) -> bool:
-        """Whether the effective value differs, unlike 4.0 for 4, which is the same number in another type."""
+        """Whether conversion changes the value, unlike 4.0 to 4, which only changes the type."""
         original, value = self.value, self.verdict.value
         numbers = isinstance(original, int | float) and isinstance(value, int | float)
         is_equal = numbers and isinstance(original, bool) == isinstance(value, bool) and original == value
@@ -275,7 +275,7 @@ _JSON_TYPES = (type(None), bool, int, float, str, list, tuple, dict)
 
 
 def shapes_of(value: Json) -> frozenset[str]:
-    """Return the shapes (`dsconfig.model.key.Shape`) by which DeepSpeed may accept a value as a section."""
+    """Return the shapes (`dsconfig.model.key.Shape`) under which DeepSpeed may accept a non-object as a section."""
     shapes = {_shape_of(value)}
     if isinstance(value, _JSON_TYPES) and not value:  # numpy raises for the truth value of an array
         shapes.add("falsy")
@@ -293,7 +293,7 @@ def _shape_of(value: Json) -> str:
 
 
 def as_mapping(value: Json) -> dict[Json, Json] | None:
-    """Return `dict(value)` for a list or string, as pydantic 1 computes it, or None if that raises an error."""
+    """Return `dict(value)` for a list or string, like pydantic 1, or None if that fails."""
     if not isinstance(value, list | str):
         return None
     try:

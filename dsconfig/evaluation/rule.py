@@ -1,4 +1,4 @@
-"""The `@rule` decorator on a generator function: the only way to declare a rule."""
+"""The `@rule` decorator, with which a generator function is declared as a rule."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class RuleDeclaration(NamedTuple):
-    """The arguments of `@rule`, and the decorated function."""
+    """The arguments of `@rule` and the decorated function."""
 
     code: str
     name: str
@@ -61,7 +61,7 @@ DECLARED: dict[str, RuleDeclaration] = {}
 
 
 class Rule(NamedTuple):
-    """Metadata of a rule, and the module that contains its generator function."""
+    """The metadata of a rule, and the module of its generator function."""
 
     code: str
     name: str
@@ -81,34 +81,34 @@ class Rule(NamedTuple):
 
     @property
     def declared(self) -> RuleDeclaration:
-        """The declaration of the rule; accessing it imports the rule's module."""
+        """The rule's declaration; accessing it imports the rule's module."""
         if self.code not in DECLARED:
             import_module(self.module)
         return DECLARED[self.code]
 
     @property
     def check(self) -> Check:
-        """The generator function of the rule."""
+        """The rule's generator function."""
         return self.declared.check
 
     @property
     def doc(self) -> str:
-        """The documentation page of the rule."""
+        """The rule's documentation in Markdown."""
         return self.declared.doc
 
     @property
     def title(self) -> str:
-        """The first line of the rule's documentation page."""
+        """The first line of the rule's documentation."""
         return self.doc.strip().split("\n", 1)[0]
 
     @property
     def source(self) -> str:
-        """The DeepSpeed file and symbol that the rule is based on."""
+        """The DeepSpeed file and symbol on which the rule is based."""
         return self.declared.source
 
     @property
     def conditions(self) -> tuple[SchemaCondition, ...]:
-        """The conditions of the rule that a JSON schema can express."""
+        """The parts of the rule that a JSON Schema can express."""
         return self.declared.conditions
 
 
@@ -121,7 +121,7 @@ Entry: TypeAlias = "tuple[str, str, str, str | None, str | None, bool, Subject, 
 
 
 def register_index(index: tuple[Entry, ...]) -> None:
-    """Fill `RULES` from an index."""
+    """Fill `RULES` from a generated index."""
     RULES.clear()
     for code, name, effect, since, until, general, reads, module, triggers, consumers in index:
         releases = ReleaseInterval(
@@ -134,7 +134,7 @@ def register_index(index: tuple[Entry, ...]) -> None:
 
 
 class rule(NamedTuple):  # noqa: N801  used as a decorator
-    """Declare a rule that applies to the releases from `since` to `until`.
+    """Declare a rule for the releases from `since` to `until`.
 
     `effect` is the default effect, which a finding may override. `source` is the DeepSpeed file and symbol that the
     rule is based on.
@@ -172,27 +172,27 @@ class rule(NamedTuple):  # noqa: N801  used as a decorator
 
 
 class KeyIsWritten(NamedTuple):
-    """Test that a key is present and not "auto", which some sections drop."""
+    """Test that a key is present, and is not an "auto" that its section drops."""
 
     key: str
 
 
 class KeyEquals(NamedTuple):
-    """Test that a key is present with one of these values."""
+    """Test that a key is present and has one of these values."""
 
     key: str
     values: tuple[bool | int | str, ...]
 
 
 class EffectiveValueIs(NamedTuple):
-    """Test that the effective value is one of these values, which include the default, so the key may be absent."""
+    """Test that the effective value is one of these; an absent key has its default value."""
 
     key: str
     values: tuple[bool | int | str, ...]
 
 
 class KeyIsBelow(NamedTuple):
-    """Test that a key is present with a number below the bound."""
+    """Test that a key is present and is a number below the bound."""
 
     key: str
     bound: float
@@ -203,14 +203,14 @@ class SectionIsNotEmpty(NamedTuple):
 
 
 class KeyMustBeAbsent(NamedTuple):
-    """Demand that a key is absent; the message says why."""
+    """Requirement that a key is absent, with a message that says why."""
 
     key: str
     message: str
 
 
 class KeyIsRequired(NamedTuple):
-    """Demand that a key is present."""
+    """Requirement that a key is present."""
 
     key: str
 
@@ -220,7 +220,7 @@ Demand: TypeAlias = "KeyMustBeAbsent | KeyIsRequired"
 
 
 class SchemaCondition(NamedTuple):
-    """Condition on a section: if all tests in `when` hold, the demand in `then` must hold too."""
+    """Condition on a section: if all tests in `when` are true, the requirement in `then` applies."""
 
     section: str
     when: tuple[Test, ...]
@@ -230,7 +230,7 @@ class SchemaCondition(NamedTuple):
 
 
 def source_docstring(documented: object) -> str:
-    """Return a docstring with its indentation, read from the source under `python -OO`; empty if there is none."""
+    """Return a dedented docstring, read from the source file if `python -OO` has dropped it."""
     text = getattr(documented, "__doc__", None)
     return text if isinstance(text, str) else _docstring_from_source(documented)
 

@@ -1,4 +1,4 @@
-"""Context of a rule: the content of the config, and its interpretation by one release and one job."""
+"""The context in which rules run: a config as interpreted by one release and one job."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ MISSING = object()
 
 
 class SkipRule(Exception):  # noqa: N818  control flow, no error
-    """Raised when a value that a rule reads is unknown or already rejected, so that the rule reports nothing."""
+    """Raised when a value is unknown or already rejected, so that the rule reports nothing."""
 
 
 class Finding(NamedTuple):
-    """A diagnostic for one release, before paths are turned into locations and releases are merged."""
+    """A diagnostic for one release, before its paths are located and releases are merged."""
 
     message: str
     path: KeyPath
@@ -76,11 +76,11 @@ class Finding(NamedTuple):
     """The advisory that the finding reports; several advisories may apply to one key."""
 
     def about_missing(self, path: KeyPath) -> Finding:
-        """Mark the finding as being about an absent key; a finding on a typo of that key replaces this one."""
+        """Mark the finding as one about an absent key, which a finding on a typo of that key replaces."""
         return self._replace(missing=path)
 
     def as_typo_of(self, *paths: KeyPath) -> Finding:
-        """Mark the reported key as a typo or a misplaced version of one of the keys at `paths`."""
+        """Mark the reported key as a misspelled or misplaced form of one of the keys at `paths`."""
         return self._replace(typo_of=paths)
 
 
@@ -91,7 +91,7 @@ def split_path(path: str) -> tuple[str, ...]:
 
 
 class EvaluatedDocument(NamedTuple):
-    """A document to evaluate, with the facts about its job; `world_size` is the number of ranks, or None if unknown."""
+    """A document to evaluate, and what is known about its job."""
 
     document: Document
     consumer: str
@@ -111,7 +111,7 @@ class EvaluatedDocument(NamedTuple):
 
 
 class Context:
-    """One config as interpreted by one release, at one world size, for one consumer."""
+    """A config as interpreted by one release, at one world size, for one consumer."""
 
     def __init__(self, source: EvaluatedDocument, release: int) -> None:
         self.document = source.document
@@ -164,7 +164,7 @@ class Context:
         self.walk.unknown += self._unknown_elasticity_keys()
 
     def _config_without_overwritten_keys(self) -> JsonObject:
-        """Return the config without the keys that the consumer overwrites in any case."""
+        """Return the config without keys that the consumer always overwrites."""
         if not self.overwritten & self.data.keys():
             return self.data
         return {key: value for key, value in self.data.items() if key not in self.overwritten}
@@ -187,18 +187,18 @@ class Context:
 
     @property
     def uses_plugin(self) -> bool:
-        """Whether Accelerate's `DeepSpeedPlugin` processes the config."""
+        """Whether the config goes through Accelerate's `DeepSpeedPlugin`."""
         return self.consumer in HUGGING_FACE and version_includes_change(
             "plugin", self.consumer, self.version
         )
 
     @property
     def spec(self) -> str:
-        """The consumer with its version, if the version is known: `transformers==4.40.0`."""
+        """The consumer, with its version if known: `transformers==4.40.0`."""
         return f"{self.consumer}=={self.version}" if self.version else self.consumer
 
     def _parser(self) -> Parser:
-        """Return the consumer's parser. DeepSpeed itself reads files as Hjson since 0.8.1, and as JSON before."""
+        """Return the consumer's parser, which for DeepSpeed itself is Hjson since 0.8.1 and JSON before."""
         if self.document.format == "yaml":
             return "yaml"
         if self.consumer != "deepspeed":
@@ -206,28 +206,28 @@ class Context:
         return "hjson" if self.since("0.8.1") else "json"
 
     def cached(self, compute: Callable[[Context], Computed]) -> Computed:
-        """Compute a value once per context, and share the result between rules."""
+        """Compute a value once per context, and share it between rules."""
         if compute not in self._facts:
             self._facts[compute] = compute(self)
         return self._facts[compute]  # type: ignore[return-value]  # what `compute` returned
 
     @property
     def root(self) -> RootKind:
-        """The kind of root of the document."""
+        """The kind of root that the document has, such as a config or an Accelerate launch file."""
         if self.is_job:
             return self._root_kind
         return "launch file" if self.is_launch else "config" if self.is_config else "text"
 
     @property
     def from_file(self) -> bool:
-        """Whether DeepSpeed itself opens the file, rather than getting a dict from a script or the consumer."""
+        """Whether DeepSpeed itself opens the file, instead of receiving a dict."""
         document = self.document
         is_dict = document.is_data or document.embedded_at is not None or self.is_elastic
         return self.consumer == "deepspeed" and document.format == "json" and not is_dict
 
     @property
     def is_in_repository(self) -> bool:
-        """Whether the config is a file, so that requirements files near it may pin the versions of programs."""
+        """Whether the config is a file, so that nearby requirements files may pin versions."""
         name = self.document.name
         return bool(name) and not name.startswith("<")
 
@@ -236,11 +236,11 @@ class Context:
 
     @property
     def release_name(self) -> str:
-        """The evaluated release as users write it: `0.19.8`."""
+        """The name of the evaluated release, such as `0.19.8`."""
         return release_name(self.release)
 
     def since(self, release: str) -> bool:
-        """Whether the evaluated release is `release` or a later one."""
+        """Return whether the evaluated release is `release` or a later one."""
         # Every comparison narrows `equivalent`: beyond the boundary the answer, and so the outcome, may
         # differ.
         boundary = _release_number(release)
@@ -254,24 +254,24 @@ class Context:
         return False
 
     def before(self, release: str) -> bool:
-        """Whether the evaluated release is earlier than `release`."""
+        """Return whether the evaluated release is earlier than `release`."""
         return not self.since(release)
 
     def between(self, first: str, last: str) -> bool:
-        """Whether the evaluated release is between `first` and `last`, both included."""
+        """Return whether the evaluated release is from `first` to `last`, both inclusive."""
         interval = ReleaseInterval(_release_number(first), _release_number(last))
         self.equivalent = self.equivalent.intersect(interval.releases_on_same_side(self.release))
         return self.release in interval
 
     def depends_on(self, *releases: str) -> None:
-        """Declare that the rule's further findings differ before and from each of these releases on."""
+        """Declare that the rule's findings may change at each of these releases."""
         for release in releases:
             self.since(release)
 
     # What the file says
 
     def raw(self, path: str) -> Json:
-        """Return the value of a key in the file, under any alias of the key, or MISSING if the key is absent.
+        """Return the value of a key in the file, under any of its aliases, or MISSING if it is absent.
 
         Raises:
             SkipRule: the value is known only at run time.
@@ -288,7 +288,7 @@ class Context:
         return value
 
     def _skip_if_unknown(self, absent: str, value: Json) -> None:
-        """Raise SkipRule if `value`, or the presence of the absent key, is known only at run time."""
+        """Raise SkipRule if `value`, or whether the key is present at all, is known only at run time."""
         if value is UNKNOWN:
             raise SkipRule
         if self._open:
@@ -297,7 +297,7 @@ class Context:
                 raise SkipRule
 
     def has(self, path: str) -> bool:
-        """Whether the file contains a key, whatever the value of the key.
+        """Return whether the file contains a key, regardless of its value.
 
         Raises:
             SkipRule: the presence of the key is known only at run time.
@@ -312,7 +312,7 @@ class Context:
         return True
 
     def written_path(self, path: str) -> KeyPath:
-        """Return the path of a key as the file spells it, with aliases instead of canonical names."""
+        """Return the path of a key as spelled in the file, which may use aliases."""
         parts: KeyPath = split_path(path)
         aliases = self.walk.aliases
         for length in range(len(parts), 0, -1) if aliases else ():
@@ -322,11 +322,11 @@ class Context:
 
     @property
     def is_watched(self) -> bool:
-        """Whether programs of the repository were searched for code that changes the config."""
+        """Whether the repository's programs were searched for code that changes the config."""
         return self._overwrite is not None
 
     def overwrite(self, path: str) -> ConfigOverwrite | None:
-        """Return how a program changes the key before DeepSpeed reads it, or None if no such change is known."""
+        """Return how a program changes a key before DeepSpeed reads it, or None if no change is known."""
         change = None if self._overwrite is None else self._overwrite(path, self.data)
         if change is not None:
             note = f"{change.place} sets `{path}` before DeepSpeed starts, so its value in the file is not checked"
@@ -336,7 +336,7 @@ class Context:
     # How the release interprets it
 
     def value(self, path: str) -> Json:
-        """Return the effective value of a key in this release: the converted value in the file, or else the default.
+        """Return the effective value of a key in this release: the file's value after conversion, or the default.
 
         Raises:
             SkipRule: the value or a section on its path is rejected, or the consumer fills in the value.
@@ -355,7 +355,7 @@ class Context:
         return current
 
     def is_on(self, path: str) -> bool:
-        """Whether the effective value of a key is true in Python, as in DeepSpeed's `if` tests."""
+        """Return whether the effective value of a key is truthy, as tested by DeepSpeed's `if` statements."""
         return bool(self.value(path))
 
     def default(self, path: str) -> Json:
@@ -364,7 +364,7 @@ class Context:
         return key.default if key is not None else None
 
     def key(self, path: str) -> KeyView | None:
-        """Return a key as the release defines it, or None if the release does not read the key."""
+        """Return the release's definition of a key, or None if the release does not read it."""
         try:
             return self._keys[path]
         except KeyError:
@@ -378,7 +378,7 @@ class Context:
         return key
 
     def section(self, path: str) -> SectionView | None:
-        """Return the section at a path as the release defines it, or None if there is no such section."""
+        """Return the release's definition of the section at a path, or None if there is no such section."""
         key = self.key(path)
         inner = child_section(key.type) if key else None
         return self.walk.view(inner) if inner else None
@@ -396,7 +396,7 @@ class Context:
         related: Iterable[tuple[str, str | KeyPath]] = (),
         fix: Fix | None = None,
     ) -> Finding:
-        """Build a finding at a path; for an absent key, the nearest existing parent is shown."""
+        """Build a finding at a path, which is shown at the nearest existing parent if the key is absent."""
         return Finding(
             message,
             self._path(path),
@@ -417,7 +417,7 @@ class Context:
         fix: Fix | None = None,
         related_spans: Iterable[tuple[str, TextSpan]] = (),
     ) -> Finding:
-        """Build a finding at the location of a problem in the text."""
+        """Build a finding at the location of a text problem."""
         parsed_effect, others = Effect(effect) if effect else None, tuple(related_spans)
         return Finding(
             message, problem.path, help, parsed_effect, fix=fix, span=problem.span, related_spans=others
@@ -436,7 +436,7 @@ def _release_number(release: str) -> int:
 
 
 class FilledConfig(NamedTuple):
-    """The resolved config, a record of the changes, and the errors that the consumer will raise."""
+    """The resolved config, the changes made, and the errors that the consumer will raise."""
 
     data: JsonObject
     filled: tuple[FilledValue, ...]
@@ -456,7 +456,7 @@ class FilledConfig(NamedTuple):
 def fill_from_arguments(
     data: JsonObject, consumer_name: str, world_size: int | None, given: LaunchArguments, shared: int = 1
 ) -> FilledConfig | None:
-    """Resolve a config from the arguments of its job, or return None if nothing is resolved or an argument is invalid.
+    """Resolve a config from its job's arguments; return None if nothing changes or an argument is invalid.
 
     `shared` is the number of ranks that share each sequence.
     """

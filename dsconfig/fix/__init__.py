@@ -1,1 +1,1 @@
-"""Fix diagnostics until none is fixable, and migrate configs between releases."""
+"""Fix diagnostics until no fixable one is left, and migrate configs between releases."""

@@ -1,4 +1,4 @@
-"""`fix`: check, apply the fixes that do not overlap, and repeat until no fix is left."""
+"""`fix`: check, apply the fixes that do not overlap, and repeat until none is left."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _MIN_TRIALS = 4
 
 @dataclass(frozen=True, slots=True)
 class FixedText:
-    """A fixed text, the diagnostics that were fixed, and the report on those that are left."""
+    """A fixed text, the diagnostics that were fixed, and the report on the remaining ones."""
 
     text: str
     applied: tuple[Diagnostic, ...]
@@ -61,7 +61,7 @@ class FixedText:
 
 @dataclass(frozen=True, slots=True)
 class FixResult:
-    """The fixed text of a config, and what was changed."""
+    """The fixed text of a config, and what was changed in it."""
 
     text: str
     source: Literal["file", "text", "data"]
@@ -75,7 +75,7 @@ class FixResult:
 
     @property
     def remaining(self) -> tuple[Diagnostic, ...]:
-        """The diagnostics that are left after the fixes."""
+        """The diagnostics that remain after the fixes."""
         return self.report.diagnostics
 
     def __str__(self) -> str:
@@ -95,7 +95,7 @@ def fix(
     launch: str | os.PathLike[str] | None = None,
     format: Format = "json",
 ) -> FixResult:
-    """Fix the diagnostics of a config, and leave the rest of its text unchanged to the byte.
+    """Fix the diagnostics of a config, leaving the rest of its text unchanged to the byte.
 
     A file is read and never written: `.text` of the result is the new text. `.applied` are the fixed
     diagnostics,
@@ -139,7 +139,7 @@ def fix(
 def _fix_configs_of_program(
     document: Document, checker_of: Callable[[LocatedConfig], Checker], *, unsafe: bool
 ) -> FixedText:
-    """Fix the configs of a Python source one after another, each in the text with the earlier fixes."""
+    """Fix the configs in a Python source one by one, each on top of the earlier fixes."""
     from dsconfig.launch.python.config_dicts import sibling_documents
 
     text, applied, is_partial = document.file_text, list[Diagnostic](), False
@@ -173,7 +173,7 @@ def _read_fix_source(
 
 
 def as_json_document(document: Document, source: ConfigSource) -> Document:
-    """Return the document of a dict as editable JSON text, and the document of any other source unchanged.
+    """Convert the document of a dict to editable JSON text; return other documents unchanged.
 
     Raises:
         ValueError: JSON cannot express something in the dict.
@@ -202,7 +202,7 @@ def as_json_document(document: Document, source: ConfigSource) -> Document:
 def _fix_embedded(
     document: Document, checker: Checker, embedded: EmbeddedText, report: Report, *, unsafe: bool
 ) -> FixedText:
-    """Fix a config that a launch file embeds as a string, and write it back."""
+    """Fix a config that is a string in a launch file, and write it back."""
     fixed = fix_document(embedded.text, embedded.checker, unsafe=unsafe)
     text = embedded.embedding.write_into_host(fixed.text) if fixed.applied else None
     if text is None:
@@ -214,7 +214,7 @@ def _fix_embedded(
 
 
 def fix_jobs(document: Document, checkers: Sequence[Checker], *, unsafe: bool = False) -> FixedText:
-    """Fix the config of each job that a file starts; `checkers` check the file in one job each.
+    """Fix the config of each job that a file starts, using one checker per job.
 
     A fix for one job is withdrawn if it harms another job, which may load the same config.
     """
@@ -243,7 +243,7 @@ def fix_jobs(document: Document, checkers: Sequence[Checker], *, unsafe: bool = 
 
 
 def fix_document(document: Document, checker: Checker, *, unsafe: bool = False) -> FixedText:
-    """Fix a document until none of the diagnostics that `checker` reports has a working fix."""
+    """Fix a document until no diagnostic that `checker` reports has a working fix."""
     report = checker(document)
     if (embedded := find_embedded_text(document, report)) is not None:
         return _fix_embedded(document, checker, embedded, report, unsafe=unsafe)
@@ -282,7 +282,7 @@ MAX_TRIALS = 64
 
 @dataclass(slots=True)
 class FixPass:
-    """One attempt to fix a document. `withdrawn` lists fixes that no later pass needs to try."""
+    """One attempt to fix a document; `withdrawn` collects fixes that later passes must not retry."""
 
     document: Document
     report: Report
@@ -296,7 +296,7 @@ class FixPass:
     """The document with the fixes in `applied`, and the report on that document."""
 
     def apply_fixes(self, *, unsafe: bool) -> bool:
-        """Apply every fix that does not have to wait for another one; return whether any was applied."""
+        """Apply every fix that need not wait for another; return whether there was one."""
         if self.document.is_data or self.document.root is None:
             return False
         for group in self._fixable_groups(unsafe=unsafe):
@@ -313,7 +313,7 @@ class FixPass:
         return self.result is not None
 
     def _fixable_groups(self, *, unsafe: bool) -> Iterator[list[Diagnostic]]:
-        """Yield groups of fixable diagnostics, errors first.
+        """Yield groups of fixable diagnostics, starting with errors.
 
         Fixes of syntax come before fixes of values: the values in a text that does not parse are guesses.
         """
@@ -330,7 +330,7 @@ class FixPass:
             yield sorted(fixable, key=lambda each: SEVERITIES.index(each.severity))
 
     def _fixes_that_hold(self, fixes: list[PlacedFix]) -> list[PlacedFix]:
-        """Return the fixes that can be applied together: all of them, or a subset found by bisection."""
+        """Return the largest set of fixes, found by bisection, that can be applied together."""
         if not fixes or self._do_fixes_hold(fixes):
             return fixes
         if len(fixes) == 1 or self.trials >= self.max_trials:
@@ -345,7 +345,7 @@ class FixPass:
         return first_half
 
     def _do_fixes_hold(self, fixes: list[PlacedFix]) -> bool:
-        """Whether the text with these fixes has the intended values and no new diagnostic."""
+        """Return whether these fixes produce the intended values and no new diagnostic."""
         if self.applied == fixes:
             return True
         if self.trials >= self.max_trials:
@@ -367,7 +367,7 @@ def _fix_key(diagnostic: Diagnostic) -> tuple[str, KeyPath, str]:
 
 
 class EmbeddedText(NamedTuple):
-    """An embedded config's text, its location in the launch file, and a function that checks it in its job."""
+    """The text of an embedded config, its location in the launch file, and a checker for its job."""
 
     text: Document
     embedding: EmbeddedLocation
@@ -375,7 +375,7 @@ class EmbeddedText(NamedTuple):
 
 
 def find_embedded_text(launch: Document, report: Report) -> EmbeddedText | None:
-    """Return the config that the launch file embeds as a string, or None if it embeds none."""
+    """Return the config that is a string in the launch file, or None if there is none."""
     embedded = None
     if report.is_embedded and not launch.is_data:
         embedded = find_editable_config(launch, report.job_number)
@@ -402,7 +402,7 @@ def find_embedded_text(launch: Document, report: Report) -> EmbeddedText | None:
 
 
 def combine_checkers(checkers: Sequence[Checker]) -> Checker:
-    """Return a function that checks a text for all jobs and keeps only the fixes that every job agrees on."""
+    """Return a checker for all jobs, which keeps only fixes on which every job agrees."""
 
     def check_for_all_jobs(document: Document) -> Report:
         first, *others = (each(document) for each in checkers)

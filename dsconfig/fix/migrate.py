@@ -1,4 +1,4 @@
-"""`migrate`: convert a config from one release to a later one, or say what blocks the migration."""
+"""`migrate`: convert a config from one release to a later one, or say what prevents it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ BLOCK_KEY = "$dsconfig"
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """The result of a migration; the text is the original one if the migration was stopped."""
+    """The result of a migration; if it was stopped, the text is the original one."""
 
     text: str
     origin: str
@@ -146,7 +146,7 @@ def _migrate_config(transition: ConfigMigration, *, keep: bool) -> Migration:
 
 
 def _update_declared_target(document: Document, to: str) -> Document:
-    """Set the `target` of the config's `"$dsconfig"` block to the new release, if it has one."""
+    """Set the `target` in the config's `"$dsconfig"` block, if any, to the new release."""
     data = document.value()
     block = data.get(BLOCK_KEY) if isinstance(data, dict) else None
     if not isinstance(block, Mapping) or "target" not in block:
@@ -170,7 +170,7 @@ def _changes_by_rules(
 
 
 def _changes_without_rule(transition: ConfigMigration, *, keep: bool) -> Iterator[MigrationChange]:
-    """Yield the changes that no rule reports: the `"$dsconfig"` block, the elasticity block and its batch."""
+    """Yield the changes that no rule reports: to the `"$dsconfig"` block, elasticity and its batch."""
     data = transition.document.value()
     block = data.get(BLOCK_KEY) if isinstance(data, dict) else None
     if isinstance(block, Mapping) and "target" in block:
@@ -195,7 +195,7 @@ def _changes_without_rule(transition: ConfigMigration, *, keep: bool) -> Iterato
 
 
 def map_migration_to_launch_file(migration: Migration, place: EmbeddedLocation) -> Migration:
-    """Return the migration of an embedded config with the text and line numbers of its launch file."""
+    """Return the migration of an embedded config in terms of its launch file's text and lines."""
     text = place.write_into_host(migration.text)
     changes = tuple(replace(each, line=place.line_in_host(each.line)) for each in migration.changes)
     decisions = tuple(replace(each, line=place.line_in_host(each.line)) for each in migration.decisions)
@@ -219,7 +219,7 @@ MAX_ERRORS = 50
 
 @dataclass(frozen=True, slots=True)
 class MigrationBlocker:
-    """The reason why a config cannot be migrated, in one line, with the decisions to make first and hints."""
+    """The reason why a config cannot be migrated, with required decisions and hints."""
 
     reason: str
     first: tuple[MigrationDecision, ...] = ()
@@ -227,7 +227,7 @@ class MigrationBlocker:
 
 
 def why_not_migratable(transition: ConfigMigration) -> MigrationBlocker | None:
-    """Return why the config cannot be migrated: the old release rejects it, so its meaning is unknown."""
+    """Return the blocker for a config that the old release rejects, so that its meaning is unknown."""
     report = transition.report_in_release(transition.document, transition.origin)
     if problem := why_host_has_no_config(transition.document):
         return MigrationBlocker(f"it is a launch file: {problem}")
@@ -258,7 +258,7 @@ def _accept_or_reject_verb(errors: Sequence[Diagnostic]) -> str:
 
 
 def remaining_errors(transition: ConfigMigration, document: Document) -> MigrationBlocker | None:
-    """Return the errors that the later release still reports for the migrated text."""
+    """Return the blocker for errors that the later release reports even after the migration."""
     report = transition.report_in_release(document, transition.to)
     suppressed = [diagnostic for diagnostic in report.suppressed if diagnostic.effect is Effect.REJECTED]
     errors = [diagnostic for diagnostic in (*report, *suppressed) if diagnostic.severity == "error"]
@@ -285,7 +285,7 @@ _EDIT = "nothing is changed: make these decisions in the file, then migrate it a
 
 
 def _map_to_original_file(transition: ConfigMigration, diagnostic: Diagnostic) -> Diagnostic:
-    """Return the diagnostic with its location in the original file."""
+    """Return a diagnostic with its location in the original file."""
     from dsconfig.document.document import location_of_path
 
     return diagnostic._replace(location=location_of_path(transition.document, diagnostic.path))
@@ -320,7 +320,7 @@ def _decision_about_batch(transition: ConfigMigration) -> MigrationDecision:
 
 
 def _accepting_release_hints(transition: ConfigMigration, number: int) -> Iterator[str]:
-    """Yield hints on the releases that accept the file, and on whether its fixes help."""
+    """Yield hints about the releases that accept the file and about its fixes."""
     if number > MAX_ERRORS:
         return
     accepting = [

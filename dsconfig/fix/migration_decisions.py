@@ -1,4 +1,4 @@
-"""Decisions that a migration leaves to the user, each with choices that were tried out."""
+"""The decisions that a migration leaves to the user, with choices that have been tried out."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ _MAX_KEY_LENGTH = 400
 
 
 def line_of_key(document: Document, path: KeyPath) -> int | None:
-    """Return the line of a key, or that of its nearest parent that is in the text."""
+    """Return the line of a key, or else of its nearest existing parent."""
     location = location_of_path(document, path, "key")
     return location.line if location else None
 
 
 class MigrationDecisions:
-    """The decisions that a migrated text leaves to the user."""
+    """Find the decisions that a migrated text leaves to the user."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class MigrationDecisions:
         displayed: Document,
         applied: Sequence[Diagnostic],
     ) -> None:
-        """Compare the text for the later release with the original text, whose lines are displayed."""
+        """Compare the migrated text with the original one, whose line numbers are displayed."""
         self.transition, self.document, self.applied = transition, displayed, applied
         self.trial = MigrationTrial(transition, accepted)
         self.after = ConfigMeaning(transition.context_in_release(accepted, transition.to))
@@ -101,7 +101,7 @@ class MigrationDecisions:
                     yield from self._decision_about_removed_typo(diagnostic, step.path)
 
     def _decision_about_removed_setting(self, diagnostic: Diagnostic, path: KeyPath) -> MigrationDecision:
-        """Describe a key that had an effect and that the later release no longer supports."""
+        """Return the decision about a key that had an effect but is no longer supported."""
         origin, to = self.transition.origin, self.transition.to
         value = value_or_missing(self.transition.document.value(), path)
         choices = [DecisionChoice("leave it out", "the job runs without it")]
@@ -125,7 +125,7 @@ class MigrationDecisions:
     def _decision_about_removed_typo(
         self, diagnostic: Diagnostic, path: KeyPath
     ) -> Iterator[MigrationDecision]:
-        """Describe a removed key that the old release ignored, and that is probably a typo."""
+        """Yield the decision about a removed key that was ignored and is probably a typo."""
         fix = self.transition.other_fixes.get((diagnostic.code, diagnostic.path))
         value = value_or_missing(self.transition.document.value(), path)
         if self.new.key(dotted_path(path)) is not None:
@@ -155,7 +155,7 @@ class MigrationDecisions:
             )
 
     def _decision_about_rejected_value(self, diagnostic: Diagnostic, path: KeyPath) -> MigrationDecision:
-        """Describe a removed key that only the later release reads, but not with this value."""
+        """Return the decision about a removed key whose value the later release would reject."""
         origin, to = self.transition.origin, self.transition.to
         value = quote_in_full(path, value_or_missing(self.transition.document.value(), path))
         problem = (
@@ -175,7 +175,7 @@ class MigrationDecisions:
     # Keys and values that the releases read differently
 
     def _decisions_about_ignored_keys(self) -> Iterator[MigrationDecision]:
-        """Yield decisions about keys that only the old release reads."""
+        """Yield decisions about keys that the later release no longer reads."""
         for event in self.new.walk.unknown:
             path = event.path
             if event.section.unknown == "kept" or not self._is_unchanged(path):
@@ -186,7 +186,7 @@ class MigrationDecisions:
                 yield self._decision_to_keep_or_remove("lost", path, problem, "it has no effect")
 
     def _newly_read_keys(self) -> Iterator[KeyPath]:
-        """Yield the keys that only the later release reads."""
+        """Yield the keys that the later release reads but the old one does not."""
         for path in sorted(self.transition.meaning.ignored_keys, key=str):
             if not self._is_unchanged(path) or self.after.outermost_ignored_key(path) is not None:
                 continue
@@ -212,7 +212,7 @@ class MigrationDecisions:
     def _decision_to_keep_or_remove(
         self, matter: Matter, path: KeyPath, why: str, means: str, others: Sequence[KeyPath] = ()
     ) -> MigrationDecision:
-        """Return a decision to keep or remove a key; `others` are removed with a key that cannot be removed alone."""
+        """Return a decision to keep or remove a key, along with the keys in `others`."""
         choices = [DecisionChoice("leave it as it is", means)]
         for paths in ((path,), tuple(others)):
             operations = tuple(map(RemoveKey, paths))
@@ -306,17 +306,17 @@ class MigrationDecisions:
 
 
 def _shorten_key_path(path: KeyPath) -> str:
-    """Return a key for a message; the middle of a long key is left out."""
+    """Return a key for a message, shortened in the middle if it is long."""
     return truncate_middle(dotted_path(path), _MAX_KEY_LENGTH)
 
 
 def _is_json_value(value: Json) -> bool:
-    """Whether the value of a leaf is plain JSON: neither rejected nor filled in by the consumer."""
+    """Return whether a leaf value is plain JSON, neither rejected nor filled in by the consumer."""
     return value is None or isinstance(value, (bool, int, float, str, list))
 
 
 def _are_equivalent_values(old: Json, new: Json) -> bool:
-    """Whether code that tests or calculates with the values sees no difference: 1 counts as true."""
+    """Return whether code that tests or computes with the values sees no difference; 1 equals true."""
     if isinstance(old, list) and isinstance(new, list):
         return len(old) == len(new) and all(map(_are_equivalent_values, old, new))
     return bool(old == new)
@@ -329,7 +329,7 @@ MAX_TRIALS = 48
 
 
 class MigrationTrial:
-    """A text, its report in the later release, and the effect of choices on it."""
+    """A text and its report in the later release, used to try out choices."""
 
     def __init__(self, transition: ConfigMigration, document: Document) -> None:
         self.transition, self.document = transition, document
@@ -337,7 +337,7 @@ class MigrationTrial:
         self.remaining = min(MAX_TRIALS, trial_budget(document))
 
     def do_operations_hold(self, operations: Sequence[Operation], resolved_code: str | None = None) -> bool:
-        """Whether the release accepts the text after these operations, without a new diagnostic.
+        """Return whether the release accepts the text after these operations without a new diagnostic.
 
         `resolved_code`: the code of a diagnostic that must disappear.
         """
@@ -376,7 +376,7 @@ _MAX_VALUE_LENGTH = 2000
 
 
 def quote_in_full(path: KeyPath, value: Json) -> str:
-    """Quote a removed value in full, because it is no longer in the file, unless it may be a secret."""
+    """Quote a removed value in full, since it is lost otherwise, unless it may be a secret."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     if may_be_secret(str(path[-1]), text if isinstance(value, dict | list) else ""):
         return "a possible secret (not shown)"
@@ -384,14 +384,14 @@ def quote_in_full(path: KeyPath, value: Json) -> str:
 
 
 def last_release_with(path: KeyPath, origin: str, to: str) -> str | None:
-    """Return the last release before `to` that reads the key, or None if that is `origin` or unknown."""
+    """Return the last release before `to` that reads the key; None if unknown or equal to `origin`."""
     key = dotted_path(path)
     between = [each for each in RELEASES if NUMBERS[origin] < NUMBERS[each] < NUMBERS[to]]
     return next((each for each in reversed(between) if find_key(key, NUMBERS[each])[0] is not None), None)
 
 
 def changed_defaults(old: Context, new: Context) -> Iterator[tuple[KeyPath, Json, Json]]:
-    """Yield the keys that are absent from existing sections, with their old and new defaults."""
+    """Yield absent keys of existing sections whose default changes, with both defaults."""
     todo: list[tuple[str, JsonObject, KeyPath]] = [(ROOT, new.data, ())]
     while todo:
         section, data, path = todo.pop(0)

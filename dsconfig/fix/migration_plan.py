@@ -1,4 +1,4 @@
-"""Migration plan: the differences between two releases, and the changes that preserve a config's meaning."""
+"""Plan a migration: compare two releases, and find changes that preserve a config's meaning."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ REMOVED_KEY = "DSC104"
 
 @dataclass(slots=True)
 class ConfigMigration:
-    """The migration of a config from the release that it was written for to a later one."""
+    """The migration of a config from the release it was written for to a later one."""
 
     document: Document
     origin: str
@@ -46,7 +46,7 @@ class ConfigMigration:
         self.meaning = ConfigMeaning(self.context_in_release(self.document, self.origin))
 
     def report_in_release(self, document: Document, release: str) -> Report:
-        """Check a text in a release; the report is cached, because several parts of a migration need it."""
+        """Check a text for a release; reports are cached because several steps need them."""
         key = (document.text, release)
         if key not in self.reports:
             target = ReleaseTarget((release,), release, "argument")
@@ -55,11 +55,11 @@ class ConfigMigration:
         return self.reports[key]
 
     def context_in_release(self, document: Document, release: str) -> Context:
-        """Return the context in which the keys of a document are evaluated for a release."""
+        """Return the context in which a document is evaluated for a release."""
         return Context(EvaluatedDocument(document, self.consumer, self.world_size), NUMBERS[release])
 
     def diagnostics_to_resolve(self, document: Document) -> Report:
-        """Return the diagnostics that the migration must resolve, each with its fix if there is one.
+        """Return the diagnostics that the migration must resolve, with their fixes.
 
         A handed-over `elasticity` block is left out.
         """
@@ -79,7 +79,7 @@ class ConfigMigration:
     def _required_change(
         self, diagnostic: Diagnostic, context: Context, dropped: set[KeyPath]
     ) -> Diagnostic | None:
-        """Return the diagnostic with its fix, or None if the file can stay as it is."""
+        """Return a diagnostic with the fix it needs, or None if the file may stay unchanged."""
         if diagnostic.severity == "error":
             return diagnostic._replace(fix=self._fix_for_diagnostic(diagnostic, context, dropped))
         if diagnostic.code == REMOVED_KEY and diagnostic.fix is not None:
@@ -96,7 +96,7 @@ class ConfigMigration:
     def _fix_for_diagnostic(
         self, diagnostic: Diagnostic, context: Context, dropped: set[KeyPath]
     ) -> Fix | None:
-        """Return a fix that preserves the meaning, or else one that removes a key that the release does not have."""
+        """Return a fix that preserves the meaning, or else one that removes a key the release lacks."""
         preserving = self.meaning.fix_preserving_meaning(diagnostic, context.data, dropped)
         if preserving is not None:
             if diagnostic.fix is not None:
@@ -110,7 +110,7 @@ class ConfigMigration:
 
 
 def fix_only_removes(diagnostic: Diagnostic) -> bool:
-    """Whether the diagnostic's fix only removes something."""
+    """Return whether a diagnostic's fix does nothing but remove."""
     return diagnostic.fix is not None and all(
         isinstance(step, RemoveKey) for step in diagnostic.fix.operations
     )
@@ -126,7 +126,7 @@ MATTERS: tuple[Matter, ...] = ("refused", "batch", "lost", "other value", "new e
 
 @dataclass(frozen=True, slots=True)
 class MigrationChange:
-    """One change of a migration: its line in the original file, what changes, and why."""
+    """One change made by a migration: its line in the original file, what changes and why."""
 
     kind: Kind
     path: KeyPath
@@ -137,7 +137,7 @@ class MigrationChange:
 
 @dataclass(frozen=True, slots=True)
 class DecisionChoice:
-    """One choice of a decision and its consequence; a choice without operations needs no edit."""
+    """A choice of a decision and its consequence; without operations, no edit is needed."""
 
     what: str
     consequence: str = ""
@@ -162,7 +162,7 @@ class MigrationDecision:
 
     @property
     def urgency(self) -> tuple[int, int]:
-        """Sort key for the recommended order of decisions."""
+        """Sort key that puts decisions into the recommended order."""
         return MATTERS.index(self.kind), self.line or 0
 
 
@@ -170,7 +170,7 @@ class MigrationDecision:
 
 
 class ConfigMeaning:
-    """The effective values of a config in one release."""
+    """The meaning of a config, given by its effective values in one release."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
@@ -181,7 +181,7 @@ class ConfigMeaning:
     def fix_preserving_meaning(
         self, diagnostic: Diagnostic, data: JsonObject, dropped: set[KeyPath]
     ) -> Fix | None:
-        """Return a fix that writes the value that the old release used, or drops a key that it ignored.
+        """Return a fix that writes the value the old release used, or drops a key it ignored.
 
         `data` is the current config, `dropped` the keys already dropped from it for other diagnostics.
         """
@@ -201,12 +201,12 @@ class ConfigMeaning:
         return None
 
     def outermost_ignored_key(self, path: KeyPath) -> KeyPath | None:
-        """Return the outermost key of `path` that the release ignores, or None if the release reads the whole path."""
+        """Return the outermost key of `path` that the release ignores, or None if it reads all of it."""
         prefixes = (path[:length] for length in range(1, len(path) + 1))
         return next((prefix for prefix in prefixes if prefix in self.ignored_keys), None)
 
     def is_effective(self, path: KeyPath) -> bool:
-        """Whether the release reads the key, and the value of the key switches something on."""
+        """Return whether the release reads a key and its value turns something on."""
         if self.outermost_ignored_key(path) is not None:
             return False
         value = value_or_missing(self.context.data, path)
@@ -219,12 +219,12 @@ class ConfigMeaning:
 
     @cached_property
     def effective_values(self) -> dict[KeyPath, tuple[KeyPath, Json]]:
-        """Effective values by the canonical path of each leaf, with the path where the value is written."""
+        """The effective value of each leaf by canonical path, with the path where it is written."""
         return {path: (written, value) for path, written, value in _leaf_values(self.context, self.converted)}
 
 
 def converted_values(context: Context) -> dict[KeyPath, Json]:
-    """Return the values as the release converts them, by path; "auto" values are left out."""
+    """Return the values after the release's conversions, by path, without "auto" values."""
     return {
         event.path: event.verdict.value
         for event in context.walk.coerced
@@ -233,7 +233,7 @@ def converted_values(context: Context) -> dict[KeyPath, Json]:
 
 
 def value_or_missing(data: Json, path: KeyPath) -> Json:
-    """Return the value at `path`, or MISSING if there is none."""
+    """Return the value at `path`, or MISSING if it does not exist."""
     for part in path:
         if isinstance(data, dict):
             data = data.get(part, MISSING)
@@ -272,14 +272,14 @@ Raises ValueError if no batch satisfies the block.
 
 
 class ElasticityHandover(NamedTuple):
-    """An `elasticity` block that the later release rejects, and the batch to replace it (empty if unknown)."""
+    """An `elasticity` block that the later release rejects, and its replacement batch (empty if unknown)."""
 
     block: JsonObject
     is_enabled: bool
     batch: Mapping[str, int]
 
     def replace_block_by_batch(self, document: Document, batch: Mapping[str, int] | None = None) -> Document:
-        """Return the document with the batch keys of the `elasticity` block instead of the block.
+        """Return the document with the `elasticity` block replaced by its batch keys.
 
         Raises:
             EditError: the batch keys cannot be inserted into the text.
@@ -289,7 +289,7 @@ class ElasticityHandover(NamedTuple):
         return apply_operations(document, (*operations, RemoveKey((KEY,))))
 
     def remove_block(self, document: Document) -> Document:
-        """Return the document without the `elasticity` block, so that a release can check the rest."""
+        """Return the document without the `elasticity` block, to check everything else."""
         data = document.value()
         needs_batch = (
             self.is_enabled and isinstance(data, dict) and not any(key in data for key in BATCH_KEYS)
@@ -302,7 +302,7 @@ class ElasticityHandover(NamedTuple):
 def plan_elasticity_handover(
     data: JsonObject, origin: str, to: str, solve: Solve | None
 ) -> ElasticityHandover | None:
-    """Plan the replacement of the `elasticity` block; return None if it has no effect or can stay.
+    """Plan how to replace the `elasticity` block; return None if it has no effect or may stay.
 
     Raises:
         ValueError: `solve` finds no batch for the block.
@@ -318,7 +318,7 @@ def plan_elasticity_handover(
 def decisions_about_elasticity(
     handed_over: ElasticityHandover | None, origin: str, to: str, *, keep: bool
 ) -> Iterator[MigrationDecision]:
-    """Yield the decision about an `elasticity` block and its batch, if the block is handed over."""
+    """Yield the decision about an `elasticity` block and its batch, if it is replaced."""
     if handed_over is None or not handed_over.is_enabled:
         return
     if keep:

@@ -1,4 +1,4 @@
-"""Verification of fixes: each fix is tried, alone or with others that do not overlap, and kept if harmless."""
+"""Verify fixes by trying them, alone or with others that do not overlap, and keep the harmless ones."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 def verify_fixes_of_reports(report: Report) -> Report:
-    """Return the report and its children with only those fixes that proved harmless when tried."""
+    """Return a report and its children with only the fixes that proved harmless."""
     children = tuple(map(verify_fixes_of_reports, report.children))
     if not any(map(is_fixable, report)):
         return report.copy_with(children=children)
@@ -58,7 +58,7 @@ def verify_fixes_of_reports(report: Report) -> Report:
 
 
 def lacks_exactly(report: Report, new_report: Report, fixes: Sequence[PlacedFix]) -> bool:
-    """Whether the new report differs from the old one only by the absence of the diagnostics that the fixes resolve."""
+    """Return whether two reports differ only in the diagnostics that the fixes resolve."""
     diagnostics = [each.diagnostic for each in fixes]
     after = _all_diagnostics(new_report)
     remaining = {(each.code, each.path) for each in after}
@@ -67,12 +67,12 @@ def lacks_exactly(report: Report, new_report: Report, fixes: Sequence[PlacedFix]
 
 
 def verify_fixes_of_report(report: Report, checker: Checker) -> Report:
-    """Return the report that `checker` made with only the fixes that work, marked as safe if that is certain."""
+    """Return a report by `checker` with only the fixes that work, marked as safe where certain."""
     return report.copy_with(diagnostics=tuple(verify_fixes(report, checker, report.diagnostics)))
 
 
 def verify_fixes(report: Report, checker: Checker, diagnostics: Sequence[Diagnostic]) -> list[Diagnostic]:
-    """Return the given diagnostics of a report with only the fixes that work."""
+    """Return diagnostics of a report with only the fixes that work."""
     document = report.document
     fixable = [each for each in diagnostics if is_fixable(each)]
     if document is None or not fixable:
@@ -84,7 +84,7 @@ def verify_fixes(report: Report, checker: Checker, diagnostics: Sequence[Diagnos
 def try_fixes(
     report: Report, document: Document, checker: Checker, fixes: Sequence[PlacedFix]
 ) -> tuple[Document, Callable[[], Report]] | None:
-    """Apply fixes together; return the new document and a function that checks it, or None if the fixes are harmful.
+    """Apply fixes together; return the new document and its checker, or None if they are harmful.
 
     No edit is trusted: the new value is compared with the one that the fixes intend, and the new text is
     checked like
@@ -101,12 +101,12 @@ def try_fixes(
 
 
 def is_fixable(diagnostic: Diagnostic) -> bool:
-    """Whether a diagnostic has a fix with operations."""
+    """Return whether a diagnostic has a fix that consists of at least one operation."""
     return diagnostic.fix is not None and bool(diagnostic.fix.operations)
 
 
 def apply_verdict(diagnostic: Diagnostic, report: Report, *, is_verified: bool) -> Diagnostic:
-    """Return the diagnostic without an unverified fix; a verified fix stays marked as safe only if it is safe."""
+    """Return a diagnostic without its fix if not verified, or with the fix's safety reassessed."""
     fix = diagnostic.fix
     if fix is None or (is_verified and (not fix.safe or is_fix_safe(diagnostic, report))):
         return diagnostic
@@ -116,14 +116,14 @@ def apply_verdict(diagnostic: Diagnostic, report: Report, *, is_verified: bool) 
 
 
 class _FixVerifier:
-    """Verifier that tries fixes within a budget: one by one, or in groups if there are many."""
+    """Try fixes within a budget, one by one or, if there are many, in groups."""
 
     def __init__(self, report: Report, document: Document, checker: Checker) -> None:
         self.report, self.document, self.checker = report, document, checker
         self.remaining = trial_budget(document, len(report.target.releases))
 
     def verify_candidates(self, candidates: Sequence[Diagnostic]) -> list[Diagnostic]:
-        """Return the candidates whose fixes work."""
+        """Return the diagnostics whose fixes work."""
         if len(candidates) <= self.remaining:
             placed = combine_fixes(self.document, candidates)
             if len(placed) == len(candidates) and self._are_independent(placed):
@@ -141,7 +141,7 @@ class _FixVerifier:
         return verified
 
     def _are_independent(self, fixes: Sequence[PlacedFix]) -> bool:
-        """Whether one trial shows that each fix resolves its own diagnostic and changes no other.
+        """Return whether one trial proves that each fix resolves its own diagnostic and no other.
 
         A fix that changes more may be harmless only because of another one, and is tried alone.
         """
@@ -164,7 +164,7 @@ class _FixVerifier:
         )
 
     def _do_fixes_hold(self, diagnostics: list[Diagnostic], placed: list[PlacedFix] | None = None) -> bool:
-        """Whether the fixes work together; `placed` are the same fixes, if they have already been combined."""
+        """Return whether fixes work together; `placed` are the same fixes, already combined."""
         self.remaining -= 1
         placed = combine_fixes(self.document, diagnostics) if placed is None else placed
         return bool(placed) and try_fixes(self.report, self.document, self.checker, placed) is not None
@@ -182,7 +182,7 @@ LONG_TEXT = 1 << 16
 
 
 class PlacedFix(NamedTuple):
-    """A fix to be written into the text."""
+    """A fix with the edits that write it into the text."""
 
     diagnostic: Diagnostic
     fix: Fix
@@ -191,12 +191,12 @@ class PlacedFix(NamedTuple):
 
 
 def fixes_text_itself(diagnostic: Diagnostic) -> bool:
-    """Whether the diagnostic's fix changes the text itself, rather than the value at a path."""
+    """Return whether a diagnostic's fix changes the text itself rather than the value at a path."""
     return diagnostic.fix is not None and isinstance(diagnostic.fix.operations[0], ReplaceText)
 
 
 def apply_fixes(document: Document, fixes: list[PlacedFix]) -> Document | None:
-    """Apply fixes to a document; return None if the new value is not the intended one."""
+    """Apply fixes to a document; return None if the resulting value is not as intended."""
     try:
         steps = [step for each in fixes for step in each.fix.operations]
         value: Json = apply_operations_to_value(document.value(), steps)
@@ -220,7 +220,7 @@ def apply_fixes(document: Document, fixes: list[PlacedFix]) -> Document | None:
 
 
 def _write_fixes(document: Document, fixes: list[PlacedFix]) -> Document | None:
-    """Return the document with the fixes in its text, or None if too many of them touch each other."""
+    """Return the document with the fixes applied to its text, or None if too many of them overlap."""
     for number in range(_max_rounds(document)):
         if not fixes:
             return document
@@ -240,7 +240,7 @@ def _max_rounds(document: Document) -> int:
 
 
 def combine_fixes(document: Document, diagnostics: Iterable[Diagnostic]) -> list[PlacedFix]:
-    """Return the fixes that can be written into the text without overlapping an earlier one."""
+    """Return the fixes that can be applied to the text without overlapping an earlier one."""
     accepted: list[PlacedFix] = []
     paths_taken = _ClaimedPaths()
     rounds = [ClaimedRanges() for _ in range(_max_rounds(document))]
@@ -262,7 +262,7 @@ def combine_fixes(document: Document, diagnostics: Iterable[Diagnostic]) -> list
 
 
 class _ClaimedPaths:
-    """Paths that accepted fixes change."""
+    """The paths that accepted fixes change."""
 
     def __init__(self) -> None:
         self.paths: set[KeyPath] = set()
@@ -270,7 +270,7 @@ class _ClaimedPaths:
         """The changed paths, and all parents of these paths."""
 
     def are_paths_free(self, paths: Iterable[KeyPath]) -> bool:
-        """Whether the paths are disjoint from all claimed paths, including parents and children."""
+        """Return whether no claimed path equals, contains or is inside any of these paths."""
         for path in paths:
             if path in self.ancestors or not self.paths.isdisjoint([path[:end] for end in range(len(path))]):
                 return False
@@ -284,13 +284,13 @@ class _ClaimedPaths:
 
 
 class ClaimedRanges:
-    """Sorted ranges of one text that edits change."""
+    """Sorted ranges of a text that edits change."""
 
     def __init__(self) -> None:
         self.ranges: list[tuple[int, int]] = []
 
     def claim_ranges(self, edits: Iterable[TextEdit]) -> bool:
-        """Claim the ranges of these edits; claim none if any of them overlaps."""
+        """Claim the ranges of all edits, or none if any overlaps; return whether it succeeded."""
         edits = list(edits)
         if any(map(self._overlaps_claimed_range, edits)):
             return False
@@ -299,7 +299,7 @@ class ClaimedRanges:
         return True
 
     def _overlaps_claimed_range(self, edit: TextEdit) -> bool:
-        """Whether a claimed range overlaps the edit; an insertion also conflicts with a range that it touches."""
+        """Return whether an edit overlaps a claimed range, which an insertion does by touching it."""
         at = bisect_left(self.ranges, (edit.start, edit.end))
         # Claimed ranges do not overlap, so only neighbors can conflict.
         neighbors = self.ranges[max(0, at - 2) : at + 2]
@@ -313,7 +313,7 @@ def _do_edits_conflict(first: tuple[int, int], second: tuple[int, int]) -> bool:
 
 
 def _paths_changed_by_fix(fix: Fix) -> list[KeyPath]:
-    """Return the paths that the fix changes; removing a list item moves the others, so the list itself counts."""
+    """Return the paths that a fix changes; removing a list item shifts the others, so the list counts."""
     return [path for operation in fix.operations for path in _paths_changed_by_operation(operation)]
 
 
@@ -330,7 +330,7 @@ def _paths_changed_by_operation(operation: Operation) -> list[KeyPath]:
 
 
 def is_fix_safe(diagnostic: Diagnostic, report: Report) -> bool:
-    """Whether the fix is safe in every checked release, and removes no comment."""
+    """Return whether a fix is safe in every checked release and removes no comment."""
     if (
         diagnostic.fix is None
         or not diagnostic.fix.safe
@@ -354,7 +354,7 @@ def _removes_comment(document: Document, changes: Iterable[TextEdit]) -> bool:
 
 
 def _comments_in_range(document: Document, start: int, end: int) -> Iterator[str]:
-    """Yield the comments that overlap the range."""
+    """Yield the comments that overlap a range of text."""
     comments = document.comments
     for at in range(bisect_right(comments, start, key=lambda comment: comment[0].end), len(comments)):
         span, text = comments[at]
@@ -369,7 +369,7 @@ _Key: TypeAlias = "tuple[str, KeyPath, int]"
 
 
 def do_operations_harm(old: Report, new: Report, steps: Iterable[Operation]) -> bool:
-    """Whether the operations add, spread or worsen a diagnostic, or reduce the world sizes that work."""
+    """Return whether operations add, spread or worsen a diagnostic, or reduce the working world sizes."""
     # A text that is no longer a config has no diagnostics, and is of no use.
     if new.why_not_config and not old.why_not_config:
         return True
@@ -402,7 +402,7 @@ def do_operations_harm(old: Report, new: Report, steps: Iterable[Operation]) -> 
 
 
 def _releases_of_diagnostic(diagnostic: Diagnostic) -> set[str]:
-    """Return the releases of a diagnostic; a diagnostic that lists none applies to all releases."""
+    """Return the releases to which a diagnostic applies, which is all of them if it lists none."""
     return set(diagnostic.releases or ("",))
 
 
@@ -423,7 +423,7 @@ def _all_diagnostics(report: Report) -> list[Diagnostic]:
 
 
 def _count_text_diagnostics(diagnostics: Iterable[Diagnostic]) -> Counter[str]:
-    """Count the diagnostics of text rules, each of which covers all its occurrences in the text."""
+    """Count the diagnostics of text rules, each of which covers all of its occurrences."""
     return Counter([each.code for each in diagnostics if each.code.startswith(_TEXT_RULES)])
 
 
@@ -446,7 +446,7 @@ def _moves_of_operations(steps: Iterable[Operation]) -> _Moves:
 
 
 def _path_after_moves(path: KeyPath, moves: _Moves) -> KeyPath:
-    """Return the path of a key after the operations have moved it."""
+    """Return the path of a key after operations have moved it."""
     last_number = -1
     while moves:
         pending = [
@@ -469,7 +469,7 @@ def _path_after_moves(path: KeyPath, moves: _Moves) -> KeyPath:
 
 
 def _path_after_removal(path: KeyPath, removed: KeyPath) -> KeyPath:
-    """Return the path after another element of its list was removed."""
+    """Return a path after another item of the same list was removed."""
     at = len(removed) - 1
     if at < 0 or len(path) <= at or path[:at] != removed[:at]:
         return path
@@ -494,7 +494,7 @@ _LOOSEST = 4
 
 
 def trial_budget(document: Document, releases: int = 1) -> int:
-    """Return how many times a text may be checked in this number of releases, or 0 if one check is too expensive.
+    """Return how many times a text may be checked for this many releases, or 0 if one check is too slow.
 
     The budget depends on the size of the data, so that the format of the text makes no difference.
     """

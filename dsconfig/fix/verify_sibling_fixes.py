@@ -1,4 +1,4 @@
-"""Verification of the fixes of all configs in one Python source, which each trial reads as a whole."""
+"""Verify the fixes of all configs in a Python source, which every trial reads as a whole."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from dsconfig.fix.verify_fixes import (
 
 
 def verify_siblings(reports: Sequence[Report]) -> list[Report]:
-    """Return the reports on all configs of a Python source, in source order, with only the fixes that work.
+    """Return the reports on all configs in a Python source with only the fixes that work.
 
     Each trial changes all configs at once, because it reads the whole program: separate trials for each config would
     take a time that grows with the square of the number of configs.
@@ -61,14 +61,14 @@ def verify_siblings(reports: Sequence[Report]) -> list[Report]:
 
 
 def _combined(report: Report, fixes: list[list[PlacedFix]]) -> list[PlacedFix]:
-    """Return all fixes of a config to be applied together, or an empty list if some of them exclude each other."""
+    """Return all fixes of a config if they can be applied together, otherwise an empty list."""
     document, diagnostics = report.document, [each.diagnostic for each in chain(*fixes)]
     combined = [] if document is None else combine_fixes(document, diagnostics)
     return combined if len(combined) == len(fixes) else []
 
 
 def _candidates(report: Report) -> list[list[PlacedFix]]:
-    """Return groups of fixes of a config; each group can be tried together with one of each sibling config."""
+    """Return groups of a config's fixes; each can be tried together with one of each sibling."""
     document, fixable = report.document, [each for each in report if is_fixable(each)]
     if document is None or document.cell is not None or document.reread is None or report.is_truncated:
         return []
@@ -82,7 +82,7 @@ def _candidates(report: Report) -> list[list[PlacedFix]]:
 def _apply_to_siblings(
     reports: Sequence[Report], fixes_by_config: Mapping[int, list[PlacedFix]]
 ) -> dict[int, Document]:
-    """Apply fixes of several configs to their source; return the changed configs by their positions.
+    """Apply fixes of several configs to their source; return the changed configs by index.
 
     A config is absent if its fixes overlap, or if the source does not contain the same configs afterwards.
     """
@@ -102,13 +102,13 @@ def _apply_to_siblings(
 
 
 def _is_resolved(report: Report, new: Document, fixes: Sequence[PlacedFix]) -> bool:
-    """Whether the fixes resolved their diagnostics and nothing else changed; see `_are_independent`."""
+    """Return whether the fixes resolved their diagnostics and changed nothing else; see `_are_independent`."""
     new_report = _report_unless_harmful(report, new, fixes)
     return new_report is not None and (len(fixes) == 1 or lacks_exactly(report, new_report, fixes))
 
 
 def _report_unless_harmful(report: Report, new: Document, fixes: Sequence[PlacedFix]) -> Report | None:
-    """Return the report on a text that has the value that the fixes intend, or None if the fixes are harmful."""
+    """Return the report on a text with the intended value, or None if the fixes are harmful."""
     assert report.document is not None
     steps = [step for each in fixes for step in each.fix.operations]
     try:

@@ -1,4 +1,4 @@
-"""Add suppressions to a config's text: as keys in strict JSON, else as comments."""
+"""Add suppressions to a config's text, as keys in strict JSON and as comments elsewhere."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KEY = "$dsconfig"
 
 
 class SuppressedText(NamedTuple):
-    """A text with suppressions, and the diagnostics that the text does not suppress."""
+    """A text with suppressions, and the diagnostics that remain unsuppressed."""
 
     text: str
     unsuppressed: tuple[Diagnostic, ...]
@@ -28,7 +28,7 @@ class SuppressedText(NamedTuple):
 def add_suppressions(
     document: Document, diagnostics: Sequence[Diagnostic], *, comments: bool
 ) -> SuppressedText:
-    """Add a suppression for each diagnostic. `comments`: whether the consumer of the file accepts comments."""
+    """Add a suppression for each diagnostic, as a comment if `comments` says that the consumer accepts them."""
     if not document.is_readable():  # a text that does not parse has no place for a suppression
         return SuppressedText(document.text, tuple(diagnostics))
     return (
@@ -37,7 +37,7 @@ def add_suppressions(
 
 
 def file_accepts_comments(document: Document, reader: str) -> bool:
-    """Whether a file's format, judged by the file name, has comments, and the consumer of the file accepts them."""
+    """Return whether both a file's format and its consumer accept comments."""
     if document.format == "yaml":
         return True
     return document.name.lower().endswith((".hjson", ".jsonc")) and reader == "deepspeed"
@@ -47,7 +47,7 @@ def file_accepts_comments(document: Document, reader: str) -> bool:
 
 
 def _suppress_by_keys(document: Document, diagnostics: Sequence[Diagnostic]) -> SuppressedText:
-    """Add `"$dsconfig": {"ignore": {"a.key": ["DSC101"]}}`, so that later diagnostics at other keys are still shown."""
+    """Add `"$dsconfig": {"ignore": {"a.key": ["DSC101"]}}`, which does not affect other keys."""
     config = document.value()
     block = config.get(KEY, {}) if isinstance(config, dict) else None
     if not isinstance(block, dict):
@@ -73,7 +73,7 @@ def _ignore_operation(config: Json, block: dict[str, Json], ignore: Json) -> Set
 
 
 def _merge_ignore_lists(before: Json, by_key: dict[str, list[str]]) -> Json:
-    """Return the merged value of `ignore`: a list of rules if all apply to the whole file, else lists by key."""
+    """Return the merged value of `ignore`: a list of rules for the whole file, or lists by key."""
     ignored = {"": before} if isinstance(before, list) else dict(before) if isinstance(before, dict) else {}
     for key, codes in by_key.items():
         rules = ignored.get(key, [])
@@ -86,7 +86,7 @@ def _merge_ignore_lists(before: Json, by_key: dict[str, list[str]]) -> Json:
 
 
 class _SuppressionComment(NamedTuple):
-    """A comment to write about a line, at its end or above it; line 0 stands for the whole file."""
+    """A comment to insert at the end of a line or above it; line 0 means the whole file."""
 
     line: int
     codes: tuple[str, ...]
@@ -94,7 +94,7 @@ class _SuppressionComment(NamedTuple):
 
 
 def _suppress_by_comments(document: Document, diagnostics: Sequence[Diagnostic]) -> SuppressedText:
-    """Add a comment at the end of each diagnostic's line, above a line that ends inside a string, or for the file."""
+    """Add a comment to the line of each diagnostic, above it if needed, or for the whole file."""
     lines = [_SuppressionComment(line, codes) for line, codes in _codes_by_line(diagnostics).items()]
     _, not_comments = _insert_comments(document, lines)
     if not_comments:
@@ -131,7 +131,7 @@ def _codes_by_line(diagnostics: Iterable[Diagnostic]) -> dict[int, tuple[str, ..
 def _insert_comments(
     document: Document, remarks: Sequence[_SuppressionComment]
 ) -> tuple[str, list[_SuppressionComment]]:
-    """Insert comments into the text; also return those that the parser does not recognize as comments."""
+    """Insert comments into the text, and return those that the parser does not recognize as comments."""
     mark, lines = _comment_marker(document), _lines_with_ends(document.text)
     head, columns = "\ufeff" * lines[0].startswith("\ufeff"), [0] * len(remarks)
     lines[0] = lines[0][len(head) :]
@@ -163,7 +163,7 @@ def _insert_comments(
 
 
 def _are_offsets_in_spans(offsets: Sequence[int], spans: Sequence[tuple[int, int]]) -> list[bool]:
-    """Return for each offset whether it lies in one of the spans; both sequences are sorted."""
+    """Return, for each sorted offset, whether one of the sorted spans contains it."""
     from bisect import bisect_right
 
     starts = sorted(start for start, _ in spans)
@@ -178,7 +178,7 @@ def _are_offsets_in_spans(offsets: Sequence[int], spans: Sequence[tuple[int, int
 def _unsuppressed_diagnostics(
     document: Document, text: str, remarks: Sequence[_SuppressionComment], diagnostics: Sequence[Diagnostic]
 ) -> tuple[Diagnostic, ...]:
-    """Return the diagnostics that the new text does not suppress, moved to their lines in that text."""
+    """Return the diagnostics that the new text does not suppress, with their new lines."""
     above = [each.line for each in remarks if each.above]
     return apply_suppressions(
         reparse_document(document, text), [_shift_diagnostic(each, above) for each in diagnostics]
@@ -186,7 +186,7 @@ def _unsuppressed_diagnostics(
 
 
 def _shift_diagnostic(diagnostic: Diagnostic, above: Iterable[int]) -> Diagnostic:
-    """Move a diagnostic down by the number of comments that were inserted above its line."""
+    """Move a diagnostic down by the number of comments inserted above it."""
     location = diagnostic.location
     if location is None:
         return diagnostic
@@ -195,7 +195,7 @@ def _shift_diagnostic(diagnostic: Diagnostic, above: Iterable[int]) -> Diagnosti
 
 
 def _lines_with_ends(text: str) -> list[str]:
-    """Return the lines of a text with their line ends, split as locations count lines."""
+    """Split a text into lines with their line ends, counted as in locations."""
     return [text[start:end] for start, end in pairwise((*line_starts(text), len(text)))]
 
 

@@ -1,1 +1,1 @@
-"""Facts about a run apart from its config: consumer, training arguments, model, hosts and settings."""
+"""Facts about a run besides its config: consumer, training arguments, model, hosts and settings."""

@@ -1,4 +1,4 @@
-"""Detection of a config's consumer from its content, and the evidence for it."""
+"""Detect a config's consumer from its content, and describe the evidence."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Origin: TypeAlias = (
 
 
 class ProgramWrite(NamedTuple):
-    """A change that a program makes to a config, by dotted key."""
+    """A change that a program makes to the config key at a dotted path."""
 
     key: str
     value: Json
@@ -33,7 +33,7 @@ class ProgramWrite(NamedTuple):
 
 
 class ConfigOverwrite(NamedTuple):
-    """A key that a program writes or removes, and the location of that code, such as `train.py:12`."""
+    """A key that a program writes or removes, and where the code is, such as `train.py:12`."""
 
     key: str
     place: str
@@ -42,7 +42,7 @@ class ConfigOverwrite(NamedTuple):
 
 
 class LaunchArguments(NamedTuple):
-    """Training arguments from a launch file, and the names of those that are unknown before the run."""
+    """Training arguments from a launch file, including the names of those known only at run time."""
 
     arguments: Mapping[str, Json]
     unknown: frozenset[str] = frozenset()
@@ -82,7 +82,7 @@ class LaunchArguments(NamedTuple):
         return self._replace(arguments={**self.arguments, _STEPS: steps}, unknown=self.unknown - {_STEPS})
 
     def apply_program_writes(self, config: JsonObject) -> frozenset[str]:
-        """Apply the program's writes to a config; return the root keys that are new."""
+        """Apply a program's writes to a config, and return the root keys that this adds."""
         added = frozenset(self.sets.keys() - config.keys())
         config.update({key: self.sets[key] for key in added})
         zero = config.get(_ZERO)
@@ -117,7 +117,7 @@ DEEPSPEED_CONFIG_FLAGS = ("--deepspeed_config", "--deepspeed-config")
 
 
 class PossibleConsumers(NamedTuple):
-    """Possible consumers of a config, the most likely first, and the evidence."""
+    """Possible consumers of a config, most likely first, with the evidence."""
 
     names: tuple[str, ...]
     why: str
@@ -126,17 +126,17 @@ class PossibleConsumers(NamedTuple):
     """Whether the config's values are better evidence than the order of the names."""
 
     def most_likely(self, content: str) -> str:
-        """Return the consumer to assume; `content` is the consumer that the values of the config suggest."""
+        """Return the consumer to assume, given the one that the config's values suggest."""
         return content if self.is_content_decisive and content in self.names else self.names[0]
 
     def less_likely(self, content: str) -> tuple[str, ...]:
-        """Return the less likely consumers; `content` is the consumer that the values of the config suggest."""
+        """Return the other possible consumers, given the one that the config's values suggest."""
         first = self.most_likely(content)
         return tuple(name for name in self.names if name != first)
 
 
 class ConsumerEvidence(NamedTuple):
-    """Consumer of a config, and the evidence for it."""
+    """A config's consumer, and the evidence for it."""
 
     name: str
     why: str
@@ -161,23 +161,23 @@ class ConsumerEvidence(NamedTuple):
         return hash((self.name, self.why, self.origin))
 
     def choose_among(self, readers: PossibleConsumers, content: str) -> ConsumerEvidence:
-        """Return this evidence for the most likely of `readers`; `content` is the consumer that the values suggest."""
+        """Return this evidence for the most likely of `readers`, given what the config's values suggest."""
         return self._replace(
             name=readers.most_likely(content), others=readers.less_likely(content), likely=True
         )
 
     @property
     def consumer_spec(self) -> str:
-        """Name of the consumer, with the version if it matters, such as `transformers==4.45`."""
+        """The consumer's name, with the version if it matters: `transformers==4.45`."""
         return f"{self.name}=={self.version}" if self.version else self.name
 
     @property
     def explicit_consumer_spec(self) -> str | None:
-        """Name and version of the consumer if the user specified them; None if they were detected."""
+        """The consumer's name and version if given by the user, or None if detected."""
         return self.consumer_spec if self.origin in ("argument", "file", "settings") else None
 
     def __str__(self) -> str:
-        """Return the consumer and the evidence in words, such as `read by transformers: 16 values are "auto"`."""
+        """Describe the consumer and the evidence: `read by transformers: 16 values are "auto"`."""
         model = f"; trains {self.facts.model}" if self.facts.model else ""
         return f"{'probably ' * self.likely}read by {self.name}: {self.why}{model}"
 
@@ -193,7 +193,7 @@ def consumer_named_by_user(
 
 
 def consumer_declared_in_config(data: object) -> ConsumerEvidence | None:
-    """Return the consumer that a config names in its block `"$dsconfig"`."""
+    """Return the consumer that a config names in its `"$dsconfig"` block, or None."""
     name = read_dsconfig_block(data).consumer
     return None if name is None else consumer_named_by_user(name, 'set in its own `"$dsconfig"`', "file")
 
@@ -207,7 +207,7 @@ _GATHERING = f"{_ZERO}.stage3_gather_16bit_weights_on_model_save"
 
 
 def consumer_suggested_by_content(data: object) -> ConsumerEvidence:
-    """Return the consumer that the values of a config suggest.
+    """Return the consumer that a config's values suggest.
 
     The Trainer and Accelerate both fill "auto". Only the Trainer fills `betas` and `eps`, and it rejects a
     number that differs from its own argument (transformers
@@ -240,7 +240,7 @@ def consumer_suggested_by_content(data: object) -> ConsumerEvidence:
 
 
 def _choose_trainer_or_accelerate(data: Mapping[str, Json], autos: list[str]) -> ConsumerEvidence:
-    """Return the more likely consumer of a config that both the Trainer and Accelerate could load."""
+    """Return the more likely consumer of a config that suits both the Trainer and Accelerate."""
     if all(path.startswith(f"{_ZERO}.") for path in autos) and _written_batch_keys(data):
         why = f'"auto" is only in `{_ZERO}`, where DeepSpeed ignores it, and the batch has numbers'
         return ConsumerEvidence("deepspeed", why, "content", likely=True)
@@ -263,7 +263,7 @@ _DEEPSPEED = ConsumerEvidence("deepspeed", 'no value is "auto"', "default", like
 
 
 def _all_filled_keys() -> frozenset[str]:
-    """Return every key that some consumer fills."""
+    """Return every key that at least one consumer fills."""
     from dsconfig.job.consumers.consumer import BY_NAME
 
     return frozenset(fill.key for consumer in BY_NAME.values() for fill in consumer.fills)
@@ -284,13 +284,13 @@ def _optimizer_params(data: Mapping[str, Json]) -> Mapping[str, Json]:
 
 
 def _sets_gather_on_save(data: Mapping[str, Json]) -> bool:
-    """Whether the config has a key for gathering weights on save, which the Trainer requires and Accelerate fills."""
+    """Return whether the config sets a key to gather weights on save, as the Trainer requires."""
     zero = data.get(_ZERO)
     return isinstance(zero, Mapping) and any("gather_16bit" in key for key in zero)
 
 
 def _written_batch_keys(data: Mapping[str, Json]) -> list[str]:
-    """Return the batch keys with a value other than "auto"."""
+    """Return the batch keys whose value is not "auto"."""
     return [key for key in _BATCH if data.get(key, "auto") != "auto"]
 
 

@@ -1,4 +1,4 @@
-"""`Job`: facts about the run of a config, the source of each, and the precedence of sources."""
+"""`Job`: what is known about the run of a config, where it comes from, and which source takes precedence."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ else:
 
 
 class JobFact(Generic[T_co]):
-    """A value with the kind of its source, and the source in words, such as `--world-size` or `run.sh:12`."""
+    """A fact about a job, and its source, such as `--world-size` or `run.sh:12`."""
 
     __slots__ = ("origin", "source", "value")
 
@@ -45,7 +45,7 @@ class JobFact(Generic[T_co]):
 
 
 class DetectedConsumer(NamedTuple):
-    """Program that reads a config and passes it to DeepSpeed."""
+    """The program that loads a config and passes it to DeepSpeed."""
 
     name: str
     version: str | None = None
@@ -57,7 +57,7 @@ class DetectedConsumer(NamedTuple):
 
 
 class Job(NamedTuple):
-    """Facts about the run of a config; a fact is None, and never guessed, if no source has it."""
+    """Facts about the run of a config; a fact that no source states is None and never guessed."""
 
     target: JobFact[ReleaseTarget] | None = None
     """DeepSpeed releases to check the config for."""
@@ -91,23 +91,23 @@ class Job(NamedTuple):
 
     @property
     def releases(self) -> ReleaseTarget:
-        """Releases to check the config for, which every job has once it is built."""
+        """Releases against which to check the config; every complete job has them."""
         assert self.target is not None
         return self.target.value
 
     @property
     def ranks(self) -> int | None:
-        """The world size; None if unknown."""
+        """The world size, or None if unknown."""
         return self.world_size.value if self.world_size else None
 
     @property
     def training_arguments(self) -> LaunchArguments | None:
-        """The training arguments; None if unknown."""
+        """The training arguments, or None if unknown."""
         return self.arguments.value if self.arguments else None
 
     @property
     def run_facts(self) -> RunFacts:
-        """Model, hosts, program and parallelism."""
+        """The model, hosts, program and parallelism."""
         return RunFacts(
             self.model.value if self.model else None,
             self.host_memory.value if self.host_memory else None,
@@ -122,7 +122,7 @@ class Job(NamedTuple):
 
     @property
     def reader(self) -> ConsumerEvidence:
-        """The consumer with its evidence, as reports show it."""
+        """The consumer and the evidence for it, as shown in reports."""
         assert self.consumer is not None
         consumer, size = self.consumer.value, self.world_size
         launched = size is not None and size.origin in ("launch file", "script")
@@ -144,7 +144,7 @@ EMPTY_JOB = Job()
 
 
 def job_from_facts(facts: RunFacts, origin: Origin, source: str) -> Job:
-    """Turn the facts of one source about model, hosts and parallelism into a job."""
+    """Convert facts about model, hosts and parallelism from one source to a job."""
     model = facts.model
     return Job(
         model=model and JobFact(model, model.origin, model.why),
@@ -164,7 +164,7 @@ def _make_fact(value: T | None, origin: Origin, source: str) -> JobFact[T] | Non
 
 
 def job_from_consumer(reader: ConsumerEvidence, origin: Origin = "script") -> Job:
-    """Turn a detected consumer, with the arguments and world size of its job, into a job."""
+    """Convert a detected consumer, with its job's arguments and world size, to a job."""
     launch = reader.launch
     return job_from_facts(reader.facts, origin, launch)._replace(
         consumer=JobFact(
@@ -186,7 +186,7 @@ def job_from_consumer(reader: ConsumerEvidence, origin: Origin = "script") -> Jo
 
 
 def merge_jobs(*layers: Job) -> Job:
-    """Merge layers of facts into one job; each fact comes from the first layer that has it, the strongest layer first.
+    """Merge layers of facts into one job, in which each fact comes from the first layer that has it.
 
     The order is: arguments, environment, the config's own block, settings, launch file, repository, and
     evidence in the config's content.

@@ -1,4 +1,4 @@
-"""Facts about a run apart from its arguments: model, hosts, and the `"$dsconfig"` block of a config."""
+"""Facts about a run besides its arguments: model, hosts, and a config's `"$dsconfig"` block."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class NamedModel(NamedTuple):
-    """A model named by the user or a file: a path, a name, or the content of its `config.json`."""
+    """A model given by the user or a file as a path, a name, or the content of its `config.json`."""
 
     named: str | Mapping[str, Json]
     why: str
@@ -30,7 +30,7 @@ class NamedModel(NamedTuple):
 
     @property
     def is_named_by_user(self) -> bool:
-        """Whether the user named the model for dsconfig, and needs a message if it cannot be read."""
+        """Whether the user named the model, and must be told if it cannot be read."""
         return self.origin != "launch file"
 
     @property
@@ -39,7 +39,7 @@ class NamedModel(NamedTuple):
         return self.named if isinstance(self.named, str) else "a model"
 
     def __str__(self) -> str:
-        """Return the model with its source, such as `models/llama/config.json, which recipe.yaml names`."""
+        """Describe the model and its source: `models/llama/config.json, which recipe.yaml names`."""
         return f"{self.shown}, {self.why}"
 
     def __hash__(self) -> int:  # the content of a `config.json` is not hashable
@@ -47,7 +47,7 @@ class NamedModel(NamedTuple):
 
 
 class RunFacts(NamedTuple):
-    """Facts about the run of a config; a fact is None if it is unknown."""
+    """Facts about the run of a config, each None if unknown."""
 
     model: NamedModel | None = None
     host_memory: int | None = None
@@ -68,7 +68,7 @@ class RunFacts(NamedTuple):
     """Whether `zero3_init_flag` of Accelerate is off, so that no model is partitioned while it is loaded."""
 
     def complete_from(self, weaker: RunFacts) -> RunFacts:
-        """Complete these facts with those of a weaker source."""
+        """Return these facts, with unknown ones taken from a weaker source."""
         return RunFacts(
             self.model or weaker.model,
             self.host_memory or weaker.host_memory,
@@ -86,7 +86,7 @@ NO_FACTS = RunFacts()
 
 
 def facts_of_dsconfig_block(data: Json, name: str) -> RunFacts:
-    """Return the facts in the `"$dsconfig"` block of a config, whose paths are relative to the config's directory."""
+    """Return the facts in a `"$dsconfig"` block, whose paths are relative to the config."""
     model = read_dsconfig_block(data).model
     if model is None:
         return NO_FACTS
@@ -97,7 +97,7 @@ def facts_of_dsconfig_block(data: Json, name: str) -> RunFacts:
 def find_named_model(
     launch: str, name: str, folder: str, why: str, origin: Literal["file", "settings"]
 ) -> NamedModel:
-    """Return the model that a file names, by a path relative to `folder` or by a name."""
+    """Return the model that a file gives by name or by a path relative to `folder`."""
     from dsconfig.job.model_config_json import (  # imported here: few files name a model
         is_model_outside_repository,
         resolve_model_in_folder,
@@ -124,7 +124,7 @@ EXPECTED_VALUES: Mapping[str, str] = {
 
 
 class DsconfigBlock(NamedTuple):
-    """Content of the `"$dsconfig"` block; a value is None if it is missing or invalid."""
+    """The content of a `"$dsconfig"` block, with None for missing or invalid values."""
 
     consumer: str | None = None
     target: str | None = None
@@ -133,7 +133,7 @@ class DsconfigBlock(NamedTuple):
 
 
 def read_dsconfig_block(data: object) -> DsconfigBlock:
-    """Read the block `"$dsconfig"` of a config."""
+    """Read the `"$dsconfig"` block of a config."""
     block = data.get(DSCONFIG_KEY) if isinstance(data, Mapping) else None
     if not isinstance(block, Mapping):
         return DsconfigBlock()
@@ -143,12 +143,12 @@ def read_dsconfig_block(data: object) -> DsconfigBlock:
 
 
 def has_elasticity_block(data: object) -> bool:
-    """Whether a config has the `elasticity` block that `dsconfig elastic run` needs."""
+    """Return whether a config has the `elasticity` block that `dsconfig elastic run` needs."""
     return isinstance(data, Mapping) and "elasticity" in data
 
 
 def is_valid_block_value(key: str, value: object) -> bool:
-    """Whether `value` is valid for a key of the `"$dsconfig"` block."""
+    """Return whether `value` is valid for a key of the `"$dsconfig"` block."""
     match key:
         case "consumer":
             return is_consumer_spec(value)

@@ -1,4 +1,4 @@
-"""Location and content of a model's `config.json`."""
+"""Locate and read a model's `config.json`."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _MAX_FILE = 4 << 20
 
 
 def resolve_model_in_folder(name: str, folder: str) -> str:
-    """Return the path of a model relative to `folder`, or `name` unchanged if no such path exists."""
+    """Resolve a model path relative to `folder`; return `name` unchanged if it does not exist."""
     path = os.path.join(folder, name)
     return path if path != name and find_config_json(path) is not None else name
 
 
 def is_model_outside_repository(name: str, launch: str) -> bool:
-    """Whether a model exists but is outside the repository of the file at `launch` that names it."""
+    """Return whether a model exists, but outside the repository of the file that names it."""
     if "\0" in name or len(name) > _MAX_NAME:
         return False
     if may_read_file(name, launch) and may_read_file(os.path.join(name, CONFIG_NAME), launch):
@@ -32,7 +32,7 @@ def is_model_outside_repository(name: str, launch: str) -> bool:
 
 
 def find_config_json(name: str) -> str | None:
-    """Return the path of a `config.json`, where `name` is a file, a directory, or a model in the Hugging Face cache."""
+    """Return the path of a `config.json`, given a file, a directory, or a model in the Hugging Face cache."""
     if "\0" in name or len(name) > _MAX_NAME:
         return None
     if os.path.isfile(name):
@@ -43,7 +43,7 @@ def find_config_json(name: str) -> str | None:
 
 
 def _config_in_hugging_face_cache(name: str) -> str | None:
-    """Return the path in the cache of `huggingface_hub` (file_download.py, `try_to_load_from_cache`)."""
+    """Return the path in the Hugging Face cache (huggingface_hub `try_to_load_from_cache`), or None."""
     home = os.environ.get("HF_HOME") or os.path.join(os.path.expanduser("~"), ".cache", "huggingface")
     cache = os.environ.get("HF_HUB_CACHE") or os.path.join(home, "hub")
     folder = os.path.join(cache, "models--" + name.replace("/", "--"))

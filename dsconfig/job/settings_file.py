@@ -1,4 +1,4 @@
-"""Settings files: `dsconfig.toml`, or `[tool.dsconfig]` in `pyproject.toml`.
+"""Read settings from `dsconfig.toml`, or from `[tool.dsconfig]` in `pyproject.toml`.
 
 The nearest file at or above a config's directory applies, up to the repository's root (the directory with
 `.git`); if there is none, that of the working directory applies. In one directory `dsconfig.toml` wins over
@@ -38,11 +38,11 @@ _MAX_FOLDERS = 256
 
 
 class SettingsFileError(ValueError):
-    """Invalid settings; the message is one line and names the file and the key."""
+    """The settings are invalid; the one-line message names the file and the key."""
 
 
 class SettingsFile(NamedTuple):
-    """Content of a settings file; a setting is None if the file does not set it."""
+    """The content of a settings file, with None for settings that it does not set."""
 
     path: str | None = None
     target: str | None = None
@@ -73,17 +73,17 @@ class SettingsFile(NamedTuple):
 
     @property
     def shown_path(self) -> str:
-        """The settings file as shown in messages."""
+        """The path of the settings file as shown in messages."""
         return os.path.relpath(self.path) if self.path else "no settings file"
 
     @property
     def pattern_root(self) -> str:
-        """The directory that patterns are relative to."""
+        """The directory to which patterns are relative."""
         return self.base or (os.path.dirname(self.path) if self.path else os.getcwd())
 
 
 def find_settings(start: str | None = None) -> SettingsFile:
-    """Return the settings that apply to `start`, by default the working directory.
+    """Return the settings that apply to `start`, which defaults to the working directory.
 
     Raises:
         SettingsFileError: the nearest settings file cannot be read or parsed.
@@ -112,7 +112,7 @@ def find_settings(start: str | None = None) -> SettingsFile:
 
 
 def read_settings(path: str) -> SettingsFile:
-    """Read the settings file that the user names, whose patterns are relative to the working directory.
+    """Read the settings file given by the user, whose patterns are relative to the working directory.
 
     Raises:
         SettingsFileError: the file cannot be read or parsed, or is a pyproject.toml without the table.
@@ -125,7 +125,7 @@ def read_settings(path: str) -> SettingsFile:
 
 
 def _why_untrusted(path: str, folder_stat: os.stat_result) -> str | None:
-    """Return why a settings file may have been planted by another user, or None if the file is trusted.
+    """Return why another user may have planted a settings file, or None if it is trusted.
 
     The owner of the config's directory could change the config as well, and so could everyone if that
     directory is world-writable, as on file systems without permissions.
@@ -147,13 +147,13 @@ def _why_untrusted(path: str, folder_stat: os.stat_result) -> str | None:
 
 
 def _is_world_writable(folder: os.stat_result) -> bool:
-    """Whether every user may replace files in a directory."""
+    """Return whether every user may replace files in a directory."""
     # The sticky bit, as on /tmp, keeps users from replacing each other's files.
     return bool(folder.st_mode & stat.S_IWOTH) and not folder.st_mode & stat.S_ISVTX
 
 
 def _has_settings(path: str) -> bool:
-    """Whether an untrusted file has settings for dsconfig, so that the user needs a message about the file."""
+    """Return whether an untrusted file contains dsconfig settings, so that the user must be told."""
     try:
         return (
             os.path.basename(path) == FILE
@@ -187,7 +187,7 @@ def _read_settings_text(path: str) -> str:
 
 
 def _may_have_dsconfig_table(text: str) -> bool:
-    """Whether a pyproject.toml may have a `[tool.dsconfig]` table; importing the TOML parser to be sure takes 14 ms."""
+    """Return whether a pyproject.toml may have a `[tool.dsconfig]` table, without importing a parser."""
     # A quick search rules out nearly every pyproject.toml.
     if "dsconfig" not in text:
         return False

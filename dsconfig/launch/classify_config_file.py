@@ -70,7 +70,7 @@ def _is_hostfile(document: Document) -> bool:
 
 
 def _has_lightning_problems(document: Document) -> bool:
-    """Whether a Python source without a config starts a Lightning job that fails with DeepSpeed."""
+    """Return whether a Python source without a config starts a Lightning job that fails with DeepSpeed."""
     if not document.name.endswith(".py") or document.is_data or document.is_in_program:
         return False
     from dsconfig.launch.lightning_strategies import lightning_problems

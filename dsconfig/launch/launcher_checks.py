@@ -107,7 +107,7 @@ def _launched_jobs(script: Document) -> list[LaunchedJob]:
 
 
 def uses_port_twice(script: Document) -> bool:
-    """Whether commands of a script that run at the same time use the same port."""
+    """Return whether commands of a script that run at the same time use the same port."""
     return is_shell_script_name(script.name) and any(_ports_used_twice(script.text, _launched_jobs(script)))
 
 

@@ -1,4 +1,4 @@
-"""Code actions: apply a verified fix of a diagnostic, apply all safe fixes, or add a suppression."""
+"""Code actions: apply a verified fix, apply all safe fixes, or add a suppression."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def answer_code_action(workspace: Workspace, params: JsonObject) -> list[JsonObj
 
 
 def _is_kind_requested(kind: str, only: list[str] | None) -> bool:
-    """Whether the editor requests a kind of code actions, by the name of the kind or a prefix."""
+    """Return whether the editor requests a kind of code action, by its name or a prefix."""
     return only is None or any(f"{kind}.".startswith(f"{each}.") for each in only)
 
 
@@ -87,7 +87,7 @@ def _fix_all_action(workspace: Workspace, snapshots: list[DocumentSnapshot]) -> 
 
 
 def answer_will_save(workspace: Workspace, params: JsonObject) -> list[JsonObject]:
-    """Answer `textDocument/willSaveWaitUntil`: the safe fixes, if the editor's settings enable them."""
+    """Answer `textDocument/willSaveWaitUntil` with the safe fixes, if enabled in the editor's settings."""
     snapshots = workspace.snapshots(params["textDocument"]["uri"])
     if not workspace.configuration.fix_on_save:
         return []
@@ -95,7 +95,7 @@ def answer_will_save(workspace: Workspace, params: JsonObject) -> list[JsonObjec
 
 
 def fix_all_edits(snapshot: DocumentSnapshot) -> list[TextEdit]:
-    """Return the edits of all safe fixes, applied until none is left."""
+    """Return the edits that apply all safe fixes."""
     if not any(diagnostic.fix and diagnostic.fix.safe for diagnostic in snapshot.report):
         return []
     from dsconfig.fix.apply_fixes import fix_document

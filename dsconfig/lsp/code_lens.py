@@ -1,4 +1,4 @@
-"""Code lenses above a config: resolved batch, memory, releases, and effective values."""
+"""Code lenses above a config: resolved batch, memory, accepting releases and effective values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Effective values of a config with their origins, and their rendering as commented JSON."""
+"""Compute the effective values of a config, and render them as JSON with their origins as comments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def effective_values(snapshot: DocumentSnapshot, *, every: bool = False) -> EffectiveValues | None:
-    """Return the effective values of the config in a document, or None if they cannot be determined."""
+    """Return the effective values of the config in a document, or None if unknown."""
     job = snapshot.report.job
     try:
         return job and effective_values_of_job(locate_config(snapshot.text.document), job, every=every)
@@ -27,7 +27,7 @@ def effective_values(snapshot: DocumentSnapshot, *, every: bool = False) -> Effe
 
 
 def effective_values_by_key(snapshot: DocumentSnapshot) -> Mapping[str, EffectiveValue]:
-    """Return the effective values by dotted key, computed once per version of a document."""
+    """Return the effective values by dotted key, cached per document version."""
     if snapshot.values is None:
         # A program may change its config, so the values in the source need not be the effective ones.
         is_known = config_scope_of(snapshot) is not None and not snapshot.text.document.is_in_program
@@ -43,7 +43,7 @@ _WIDEST = 48
 
 
 def values_as_commented_json(values: Iterable[EffectiveValue]) -> str:
-    """Return the values as nested JSON with their origins as comments."""
+    """Return the values as nested JSON, with their origins as comments."""
     rows: list[tuple[str, str]] = [("{", "")]
     parent: list[str] = []
     for value in values:
@@ -61,13 +61,13 @@ def values_as_commented_json(values: Iterable[EffectiveValue]) -> str:
 
 
 def _common_prefix_length(one: Sequence[str], other: Sequence[str]) -> int:
-    """Return the length of the common prefix of two paths."""
+    """Return how many leading keys two paths share."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((number for number, (left, right) in pairs if left != right), min(len(one), len(other)))
 
 
 def _close_sections(rows: list[tuple[str, str]], depth: int, until: int) -> None:
-    """Close the sections below a depth, in each of which the last entry has no comma."""
+    """Close all sections deeper than `depth`, dropping the comma after each last entry."""
     for level in range(depth, until, -1):
         text, note = rows[-1]
         rows[-1] = text.removesuffix(","), note

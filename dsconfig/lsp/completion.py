@@ -1,4 +1,4 @@
-"""Completion of keys, values and blocks."""
+"""Completion of keys, values and blocks at the cursor."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _snapshot_with_cursor(
 
 
 def _braces_around_key(snapshot: DocumentSnapshot, position: CompletionCursor) -> tuple[str, str] | None:
-    """Return the braces to insert before and after a completed key, or None if no key is allowed there.
+    """Return the braces to insert around a completed key, or None if no key is allowed there.
 
     A new JSON file has no braces yet; before or after the braces of an object there is nothing to complete.
     """
@@ -147,12 +147,12 @@ _PYTHON_WORDS = {"true": "True", "false": "False", "null": "None"}
 
 
 def _json_text_as_python(text: str) -> str:
-    """Return a JSON text with Python's names of constants."""
+    """Convert the constants in a JSON text to Python's."""
     return _JSON_WORDS.sub(lambda match: _PYTHON_WORDS.get(match[0], match[0]), text)
 
 
 def _has_bare_keys(snapshot: DocumentSnapshot) -> bool:
-    """Whether the keys of a text have no quotes, judged by the first key other than the one being typed."""
+    """Return whether a text's keys are unquoted, based on the first key other than the one being typed."""
     document = snapshot.text.document
     if document.format == "python":
         return False
@@ -162,7 +162,7 @@ def _has_bare_keys(snapshot: DocumentSnapshot) -> bool:
 
 
 def _comma_after(snapshot: DocumentSnapshot, position: CompletionCursor, writer: InsertTextWriter) -> str:
-    """Return the comma to insert before the next entry, if one is needed."""
+    """Return a comma if one must be inserted before the next entry, else an empty string."""
     following = _NEXT_ENTRY.match(snapshot.text.text, position.end)
     if following is None or position.has_value or position.is_open:
         return ""
@@ -172,7 +172,7 @@ def _comma_after(snapshot: DocumentSnapshot, position: CompletionCursor, writer:
 def _edit_inserting_comma(
     snapshot: DocumentSnapshot, position: CompletionCursor, writer: InsertTextWriter
 ) -> list[JsonObject]:
-    """Return the edit that inserts a missing comma after the previous entry, if any."""
+    """Return the edit that inserts a missing comma after the previous entry, or none."""
     before = snapshot.text.text[: position.start].rstrip()
     if position.kind != "key" or before[-1:] in ("{", "[", ",", "", "/"):
         return []
@@ -182,7 +182,7 @@ def _edit_inserting_comma(
 
 
 def _needs_comma(writer: InsertTextWriter, gap: str) -> bool:
-    """Whether the gap between two entries needs a comma."""
+    """Return whether a comma is missing in the gap between two entries."""
     if writer.yaml or not writer.bare:
         return writer.flow
     return "\n" not in gap and "\r" not in gap
@@ -238,7 +238,7 @@ def _key_items(
 
 
 def _first_value_for_key(key: KeyView, writer: InsertTextWriter, config_scope: ConfigScope) -> str:
-    """Return the value to insert after a completed key: the most likely one, as a placeholder."""
+    """Return the value to insert after a completed key, the most likely one as a placeholder."""
     if child_section(key.type) is not None:
         return writer.write_empty_object()
     values = value_candidates(key, config_scope)
@@ -251,7 +251,7 @@ def _first_value_for_key(key: KeyView, writer: InsertTextWriter, config_scope: C
 
 
 def _sort_rank_of_key(section: SectionView, key: KeyView, data: Json) -> int:
-    """Return the sort rank of a key; keys that the config's ZeRO stage does not read come last."""
+    """Return the sort rank of a key, which is last for keys that the config's ZeRO stage does not read."""
     if section.name == "ZeroOptimization" and isinstance(stage := data.get("stage"), int):
         from dsconfig.model.key_table import ZERO_STAGES
 

@@ -1,4 +1,4 @@
-"""The cursor in a config: the word being typed, and the section and key at a path."""
+"""Locate the cursor in a config: the word being typed, and the section and key around it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _COLON = re.compile(r"[ \t]*:")
 
 
 class CompletionCursor(NamedTuple):
-    """Completion context at the cursor: a key of the object at `path`, or the value at `path`."""
+    """The object of a completion: a key of the object at `path`, or the value at `path`."""
 
     kind: Literal["key", "value"]
     path: KeyPath
@@ -65,12 +65,12 @@ class CompletionCursor(NamedTuple):
 
     @property
     def word_range(self) -> tuple[int, int]:
-        """Start and end of the word at the cursor."""
+        """Start and end of the word under the cursor."""
         return self.start, self.end
 
 
 def cursor_at(document: Document, offset: int) -> CompletionCursor | None:
-    """Return the cursor at an offset, or None if neither a key nor a value is allowed there."""
+    """Return what can be completed at an offset, or None if neither a key nor a value is allowed."""
     text = document.text
     start, end, quote = _word_at(text, offset)
     colon = _COLON.match(text, end) is not None
@@ -88,7 +88,7 @@ def cursor_at(document: Document, offset: int) -> CompletionCursor | None:
 def cursor_in_program(
     text: str, offset: int, read: Callable[[str], list[Document]]
 ) -> CompletionCursor | None:
-    """Return the cursor at an offset of a Python source, or None outside the dicts that are configs.
+    """Return what can be completed at an offset of a Python source, or None outside config dicts.
 
     `read` returns the configs in a text; the source itself need not be valid while a key is being typed.
     """
@@ -143,7 +143,7 @@ def _word_at(text: str, offset: int) -> tuple[int, int, str]:
 
 
 def _find_marker(node: TreeNode | None, path: KeyPath) -> Iterator[_MarkerNode]:
-    """Find the marker in a tree; yield its kind, path, siblings and container."""
+    """Yield the kind, path, siblings and container of the marker in a tree."""
     if node is None:
         return
     for member in node.members:
@@ -161,7 +161,7 @@ def _find_marker(node: TreeNode | None, path: KeyPath) -> Iterator[_MarkerNode]:
 
 
 def _sibling_entries(node: TreeNode, member: ObjectMember) -> Json:
-    """Return the entries of an object other than `member`."""
+    """Return all entries of an object except `member`."""
     return {each.key: each.node.value for each in node.members if each is not member}
 
 
@@ -169,7 +169,7 @@ def _sibling_entries(node: TreeNode, member: ObjectMember) -> Json:
 
 
 class ConfigScope(NamedTuple):
-    """Location of the config in a document, with the release and consumer that apply to its keys."""
+    """Where the config is in a document, and which release and consumer apply to it."""
 
     base: KeyPath
     release: int
@@ -177,12 +177,12 @@ class ConfigScope(NamedTuple):
     consumer: str
 
     def path_in_config(self, path: KeyPath) -> KeyPath | None:
-        """Return a document path relative to the config, or None if the path is outside the config."""
+        """Convert a document path to a path in the config, or None if it is outside."""
         return path[len(self.base) :] if path[: len(self.base)] == self.base else None
 
 
 def config_scope_of(snapshot: DocumentSnapshot) -> ConfigScope | None:
-    """Return the scope of a document's config, for the newest release of a range, or None if there is no config."""
+    """Return the scope of a document's config for the newest release of its target, or None without a config."""
     report, data = snapshot.report, snapshot.text.document.value()
     name = snapshot.text.name
     is_launch = is_shell_script_name(name) or is_launch_file(data) or detect_launch_format(data) is not None
@@ -196,14 +196,14 @@ def config_scope_of(snapshot: DocumentSnapshot) -> ConfigScope | None:
 
 
 def config_in_data(data: Json, base: KeyPath) -> Json:
-    """Return the config within the data of a document."""
+    """Return the config inside the data of a document."""
     for part in base:
         data = data.get(part) if isinstance(data, dict) else None
     return data
 
 
 def key_at_document_path(snapshot: DocumentSnapshot, path: KeyPath) -> KeyView | None:
-    """Return the key at a path of a document, or None if the release has no such key."""
+    """Return the key at a document path, or None if the release has none."""
     config_scope = config_scope_of(snapshot)
     relative = None if config_scope is None else config_scope.path_in_config(path)
     if config_scope is None or not relative:
@@ -214,7 +214,7 @@ def key_at_document_path(snapshot: DocumentSnapshot, path: KeyPath) -> KeyView |
 
 
 def document_path_of_key(snapshot: DocumentSnapshot, key: str) -> KeyPath | None:
-    """Return the document path of a key of the config, or None if the key is not written."""
+    """Return the document path of a config key, or None if it is not in the text."""
     path = (*snapshot.report.base_path, *key.split("."))
     return path if snapshot.text.document.has_path(path) else None
 
@@ -223,7 +223,7 @@ def document_path_of_key(snapshot: DocumentSnapshot, key: str) -> KeyPath | None
 
 
 def section_at_path(path: KeyPath, data: Json, release: int) -> SectionView | None:
-    """Return the section at a path of a config, or None if any key is allowed there.
+    """Return the section at a path of a config, or None where any key is allowed.
 
     `data` is the config, because the parameters of an optimizer depend on its type.
     """
@@ -245,7 +245,7 @@ def section_at_path(path: KeyPath, data: Json, release: int) -> SectionView | No
 
 
 def key_at_path(path: KeyPath, data: Json, release: int) -> KeyView | None:
-    """Return the key at a path of a config, or None if the release has no such key."""
+    """Return the key at a path of a config, or None if the release has none."""
     section = section_at_path(path[:-1], data, release) if path else None
     return None if section is None else section.keys.get(str(path[-1]))
 
@@ -263,7 +263,7 @@ def object_at_path(data: Json, path: KeyPath) -> dict[str, Json]:
 
 
 def _type_of_member(spec: Spec, part: str | int) -> Spec:
-    """Return the type of a member of a list or a map."""
+    """Return the type of a list item or map value."""
     wanted = "list" if isinstance(part, int) else "map"
     arms = spec[1:] if spec[0] == "union" else (spec,)
     member_type = next((arm[1] for arm in arms if arm[0] == wanted), None)

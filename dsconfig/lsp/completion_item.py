@@ -1,4 +1,4 @@
-"""Completion items for keys, values and blocks, and the text that each inserts."""
+"""Completion items for keys, values and blocks, with the text that each inserts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PROPERTY, VALUE, SNIPPET = 10, 12, 15
 
 
 class CompletionItem(NamedTuple):
-    """A completion item for one key, value or block."""
+    """A completion item for a key, value or block."""
 
     label: str
     text: str
@@ -58,7 +58,7 @@ def completion_item_for_value(
 
 
 class CompletionCandidate(NamedTuple):
-    """Value of a key, or block of a section."""
+    """A value for a key, or a block for a section, that may be completed."""
 
     value: Json
     documentation: str = ""
@@ -68,7 +68,7 @@ class CompletionCandidate(NamedTuple):
 
 
 def value_candidates(key: KeyView, config_scope: ConfigScope) -> list[CompletionCandidate]:
-    """Return the distinct candidate values of a key that is not a section."""
+    """Return the candidate values of a key that is not a section, without duplicates."""
     by_text: dict[str, CompletionCandidate] = {}
     for value in _candidate_values(key, config_scope):
         documentation = meaning_of_value(key.info, value)
@@ -117,7 +117,7 @@ def _values_of_type(spec: Spec) -> Iterator[Json]:
 def block_candidates(
     section: SectionView, key: KeyView, config_scope: ConfigScope
 ) -> Iterator[CompletionCandidate]:
-    """Yield block candidates for a section: common ones, and an empty one."""
+    """Yield common blocks for a section, and an empty one."""
     inner = child_section(key.type)
     if inner is None:
         return
@@ -141,7 +141,7 @@ _MAX_INLINE = 60
 
 
 class InsertTextWriter(NamedTuple):
-    """Formatting of inserted text."""
+    """Format inserted text in the style of the document."""
 
     yaml: bool
     bare: bool
@@ -159,7 +159,7 @@ class InsertTextWriter(NamedTuple):
         return self.yaml and not self.flow
 
     def write_entry(self, word: str, position: CompletionCursor, value: str) -> str:
-        """Return the text of a key, within the quotes already typed, with its value unless it already has one."""
+        """Return the text of a key with its value, unless it already has one."""
         key = f"{position.quote or chr(34)}{word}{position.quote or chr(34)}"
         if self.bare and not position.quote and (_BARE.fullmatch(word) or word.startswith("$")):
             key = word
@@ -176,7 +176,7 @@ class InsertTextWriter(NamedTuple):
         return json.dumps(value)
 
     def write_block(self, body: Json) -> str:
-        """Return the text of an object with its content, to be inserted after a key."""
+        """Return an object's text, to be inserted after a key."""
         if not body:
             return self.write_empty_object()
         text = (
@@ -186,7 +186,7 @@ class InsertTextWriter(NamedTuple):
         return text if self.snippets else _PLACEHOLDER.sub(r"\1", text).replace("\n", f"\n{self.indent}")
 
     def write_empty_object(self) -> str:
-        """Return the text of an empty object in which the user types the next key."""
+        """Return an empty object's text, in which the user types the next key."""
         if self.is_block_style and self.snippets:
             return "\n  $1"
         return "" if self.is_block_style else self.write_empty_value("section")
@@ -201,11 +201,11 @@ class InsertTextWriter(NamedTuple):
         return f"${{1:{self.escape_snippet(text)}}}"
 
     def escape_snippet(self, text: str) -> str:
-        """Return a text with the special characters of snippets escaped."""
+        """Escape the special characters of snippets in a text."""
         return re.sub(r"([\\$}])", r"\\\1", text) if self.snippets else text
 
     def write_empty_value(self, kind: str) -> str:
-        """Return a placeholder for a value of a type, or an empty value without snippet support."""
+        """Return a placeholder for a value of a type, or without snippet support, an empty value."""
         empty = _EMPTY.get(kind, "")
         if not self.snippets:
             return empty or "null"
@@ -242,7 +242,7 @@ _KINDS = {"world-size": "int", "ignore": "list"}
 def dsconfig_block_items(
     path: KeyPath, position: CompletionCursor, writer: InsertTextWriter
 ) -> Iterator[CompletionItem]:
-    """Yield the completion items at a path of the `"$dsconfig"` block."""
+    """Yield the completion items for a path in the `"$dsconfig"` block."""
     if position.kind == "key" and not path:
         keys = {**EXPECTED_VALUES, "ignore": "rules to ignore: a list, or lists by key"}
         for word, expected in keys.items():
@@ -266,7 +266,7 @@ def dsconfig_block_items(
 
 
 def _quote_release(release: str, position: CompletionCursor, writer: InsertTextWriter) -> str:
-    """Return a release in quotes; YAML reads 0.19.8 as a string anyway, but quotes make that obvious."""
+    """Return a release in quotes, which YAML does not need but which make the type obvious."""
     return writer.escape_snippet(f"{position.quote or chr(34)}{release}{position.quote or chr(34)}")
 
 
@@ -276,7 +276,7 @@ def _quote_release(release: str, position: CompletionCursor, writer: InsertTextW
 def accelerate_file_items(
     data: Json, position: CompletionCursor, writer: InsertTextWriter
 ) -> Iterator[CompletionItem]:
-    """Yield the completion items at the cursor in an Accelerate launch file."""
+    """Yield the completion items for the cursor in an Accelerate launch file."""
     if not (is_launch_file(data) or is_draft_launch_file(position.document.name, data)):
         return
     if position.kind == "key" and position.path in ((), (BLOCK,)):
@@ -295,7 +295,7 @@ def accelerate_file_items(
 
 
 def _first_value_from_schema(word: str, schema: JsonObject, writer: InsertTextWriter) -> str:
-    """Return the value to insert after a completed key: the most likely one, as a placeholder."""
+    """Return the value to insert after a completed key, the most likely one as a placeholder."""
     if word == BLOCK:
         return writer.write_empty_object()
     value = "DEEPSPEED" if word == "distributed_type" else schema.get("default")
@@ -304,7 +304,7 @@ def _first_value_from_schema(word: str, schema: JsonObject, writer: InsertTextWr
 
 
 def accelerate_key_schemas(path: KeyPath) -> JsonObject:
-    """Return the schemas of the keys of an Accelerate launch file, at the root or in its block for DeepSpeed."""
+    """Return the schemas of the keys in an Accelerate launch file, at its root or in its DeepSpeed block."""
     schema = _accelerate_schema()
     if path == (BLOCK,):
         schema = schema["definitions"]["DeepSpeed"]

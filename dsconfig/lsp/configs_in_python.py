@@ -1,4 +1,4 @@
-"""Configs in open Python sources and notebook cells, each of which may contain several."""
+"""Find the configs in open Python sources and notebook cells."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _MENTIONS = re.compile(
 
 
 def is_python_document(text: OpenDocument) -> bool:
-    """Whether a document is a Python source, or a cell of a notebook with Python."""
+    """Return whether a document is a Python source or a Python cell of a notebook."""
     return text.language == "python" or text.name.lower().endswith(PYTHON)
 
 
 def configs_in_document(
     text: OpenDocument, texts: Iterable[OpenDocument], source: str | None = None
 ) -> list[Document]:
-    """Return the configs in a program; the program of a notebook cell is that of all open cells of the notebook.
+    """Return the configs in a program, which for a notebook cell consists of all open cells.
 
     `source`: text to use instead of the one in the editor.
     """
@@ -52,6 +52,6 @@ def configs_in_document(
 
 
 def _notebook_of_cell(text: OpenDocument) -> str | None:
-    """Return the path of the notebook to which a document belongs as a cell, if it is one."""
+    """Return the path of the notebook to which a cell belongs, or None for other documents."""
     parts = urlsplit(text.uri)
     return unquote(parts.path) if parts.scheme == _CELL_SCHEME else None

@@ -1,4 +1,4 @@
-"""LSP diagnostics, which the editor pulls or the server publishes."""
+"""Diagnostics in LSP format, which the editor pulls or the server publishes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TAGS: Mapping[Effect, int] = {Effect.IGNORED: _UNNECESSARY, Effect.DEPRECATED: 
 
 
 def answer_diagnostic(workspace: Workspace, params: JsonObject) -> JsonObject:
-    """Answer `textDocument/diagnostic` with the full list of diagnostics."""
+    """Answer `textDocument/diagnostic` with all diagnostics."""
     snapshots = workspace.snapshots(params["textDocument"]["uri"])
     related = _diagnostics_of_all_linked_files(workspace, snapshots)
     items = [item for snapshot in snapshots for item in to_lsp_diagnostics(snapshot)]
@@ -70,12 +70,12 @@ def diagnostics_of_linked_files(
 
 
 def to_lsp_diagnostics(snapshot: DocumentSnapshot) -> list[JsonObject]:
-    """Return the diagnostics of a document in the format of the protocol."""
+    """Convert the diagnostics of a document to LSP format."""
     return [to_lsp_diagnostic(snapshot, number) for number in range(len(snapshot.report))]
 
 
 def to_lsp_diagnostic(snapshot: DocumentSnapshot, number: int) -> JsonObject:
-    """Return the diagnostic with an index in the format of the protocol."""
+    """Convert one diagnostic of a document, given by its index, to LSP format."""
     diagnostic, lines = snapshot.report[number], snapshot.text.lines
     record: JsonObject = {
         "range": lines.range_between(*snapshot.diagnostic_spans[number]),
@@ -115,7 +115,7 @@ REFRESHABLE = {PULLED: "diagnostic", "codeLens": "codeLens", "inlayHint": "inlay
 
 
 class DiagnosticsPublisher:
-    """Publisher of the diagnostics of changed documents, and of the files that changed launch files name."""
+    """Publish the diagnostics of changed documents and of files that changed launch files name."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
@@ -128,7 +128,7 @@ class DiagnosticsPublisher:
         return "diagnostic" in self._workspace.client.get("textDocument", {})
 
     def next_messages(self) -> Iterator[JsonObject]:
-        """Yield the messages about one changed document, if any."""
+        """Yield the messages about one changed document, if there is one."""
         workspace = self._workspace
         if workspace.closed:
             uri = workspace.closed.pop()
@@ -161,7 +161,7 @@ class DiagnosticsPublisher:
                 yield _publish_message(uri, None, [])
 
     def _request_refresh(self) -> None:
-        """Ask the editor to pull again for documents that did not change themselves."""
+        """Ask the editor to pull diagnostics again for documents that have not changed themselves."""
         workspace = self._workspace
         capabilities = workspace.client.get("workspace", {})
         if workspace.needs_refresh:

@@ -1,4 +1,4 @@
-"""Document links from launch files to their configs and to schemas, and "go to definition" along them."""
+"""Document links from launch files to configs and schemas, and "go to definition" along these links."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def answer_document_link(workspace: Workspace, params: JsonObject) -> list[JsonO
 
 
 def document_links(snapshot: DocumentSnapshot) -> Iterator[DocumentLink]:
-    """Yield all links of a document."""
+    """Yield all links in a document."""
     document = snapshot.text.document
     yield from _links_to_configs(document)
     schema = document.node((_SCHEMA,))
@@ -56,7 +56,7 @@ def document_links(snapshot: DocumentSnapshot) -> Iterator[DocumentLink]:
 
 
 def _links_to_configs(document: Document) -> Iterator[DocumentLink]:
-    """Yield links to the configs that a launch file names."""
+    """Yield links to the configs named by a launch file."""
     if is_launch_file(document.value()) and (target := find_config_link(document)) is not None:
         node = document.node((BLOCK, LINK))
         if node is not None and target[1].path is not None:
@@ -76,7 +76,7 @@ def _links_to_configs(document: Document) -> Iterator[DocumentLink]:
 
 
 def _span_of_config_path(document: Document, path: str, key: str, line: int | None) -> tuple[int, int]:
-    """Return the range of the path of its config in a launch file."""
+    """Return where a launch file spells the path of its config."""
     if line is None:
         key_path = tuple(key.split("."))
         span = document.span(key_path) if document.has_path(key_path) else (0, len(document.text))
@@ -89,7 +89,7 @@ def _span_of_config_path(document: Document, path: str, key: str, line: int | No
 
 
 def _span_without_quotes(document: Document, start: int, end: int) -> tuple[int, int]:
-    """Return a range without the quotes around it."""
+    """Return a range without surrounding quotes."""
     has_quotes = end - start >= 2 and document.text[start] in "\"'" and document.text[end - 1] in "\"'"
     return (start + 1, end - 1) if has_quotes else (start, end)
 

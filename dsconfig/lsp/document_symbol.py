@@ -1,4 +1,4 @@
-"""Document symbols: sections and keys, with their values."""
+"""Document symbols: sections, and keys with their values."""
 
 from __future__ import annotations
 

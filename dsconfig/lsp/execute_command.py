@@ -1,4 +1,4 @@
-"""Editor commands that run commands of `dsconfig` on the open document."""
+"""Editor commands that run `dsconfig` commands on the open document."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ help: set `model` in dsconfig.toml or in the config's "$dsconfig" to a name or t
 
 
 class CommandResult(NamedTuple):
-    """Result of a command: a title, a text and its language."""
+    """A command's result: a title, and a text in some language."""
 
     title: str
     text: str
     language: str = "plaintext"
 
     def to_dict(self) -> JsonObject:
-        """Return the result as JSON for the editor."""
+        """Return the result as JSON."""
         return self._asdict()
 
 
@@ -49,7 +49,7 @@ def answer_execute_command(workspace: Workspace, params: JsonObject) -> Json:
 
 
 def _deliver_result(workspace: Workspace, result: CommandResult) -> JsonObject:
-    """Return the result of a command, and show it unless the editor does so itself."""
+    """Return a command's result, and show it unless the editor does."""
     if workspace.options.get("commands") != "return":
         workspace.show_text(result.title, result.text, result.language)
     return result.to_dict()

@@ -1,4 +1,4 @@
-"""Hover: what a key does, its type, default and effective value, as Markdown."""
+"""Hover texts in Markdown: what a key does, its type, default and effective value."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _hover_text(snapshot: DocumentSnapshot, path: KeyPath) -> str:
 
 
 def key_as_markdown(word: str, key: KeyView, release: str) -> str:
-    """Return the description of a key as one release reads it, as Markdown; `word` is its name or an alias."""
+    """Describe a key in one release as Markdown; `word` is its name or an alias."""
     return describe_key(key.info, view=key, release=release, alias=word).markdown()
 
 
@@ -102,7 +102,7 @@ _SPECIAL = re.compile(r"[\\`*_{}\[\]<>#|~&@]|(?<=www)\.|:(?=//)", re.IGNORECASE)
 
 
 def markdown_code_span(text: str) -> str:
-    """Return a Markdown code span with the text, which may contain backticks."""
+    """Return a text, which may contain backticks, as a Markdown code span."""
     shown = escape_unprintable(text)
     longest = max((len(run) for run in re.findall("`+", shown)), default=0)
     fence = "`" * (longest + 1)
@@ -111,7 +111,7 @@ def markdown_code_span(text: str) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """Escape running text for Markdown; its code spans stay, and bare URLs do not become links."""
+    """Escape text for Markdown, keeping code spans and preventing bare URLs from becoming links."""
     parts = _SPAN.split(escape_unprintable(text))
     return "".join(
         markdown_code_span(part) if at % 2 else _SPECIAL.sub(r"\\\g<0>", part)

@@ -1,4 +1,4 @@
-"""Inlay hints: effective values that differ from the written ones, and the arithmetic of the batch."""
+"""Inlay hints: effective values that differ from written ones, and the batch arithmetic."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _inlay_hints(snapshot: DocumentSnapshot) -> Iterator[tuple[int, JsonObject]]
 
 
 def _hint_label(value: EffectiveValue, literal: object) -> str:
-    """Return the effective value if it differs from the written one, otherwise ""."""
+    """Return the effective value if it differs from the written one, else ""."""
     if value.origin not in _CHANGED:
         return ""
     if value.value == literal:
@@ -61,7 +61,7 @@ def _hint_label(value: EffectiveValue, literal: object) -> str:
 
 
 def _batch_arithmetic(snapshot: DocumentSnapshot) -> str | None:
-    """Return the arithmetic of the batch, or None if the world size is unknown."""
+    """Return the batch arithmetic as text, or None if the world size is unknown."""
     values, size = effective_values_by_key(snapshot), snapshot.world_size
     triplet = [values[key].value for key in KEYS if key in values]
     numbers = [each for each in triplet if isinstance(each, int) and not isinstance(each, bool)]

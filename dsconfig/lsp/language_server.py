@@ -1,4 +1,4 @@
-"""Language server without a transport: requests, notifications and capabilities as plain data."""
+"""Transport-independent language server: requests, notifications and capabilities as plain data."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class LanguageServer:
-    """Language server of one editor."""
+    """A language server for one editor."""
 
     def __init__(self) -> None:
         self.workspace = Workspace()
@@ -30,7 +30,7 @@ class LanguageServer:
         self._publisher = DiagnosticsPublisher(self.workspace)
 
     def handle_request(self, method: str, params: Json) -> Json:
-        """Answer a request.
+        """Answer a request of the editor.
 
         Raises:
             RequestError: the request fails.
@@ -55,7 +55,7 @@ class LanguageServer:
         return getattr(import_module(f"dsconfig.lsp.{module}"), name)(self.workspace, params)
 
     def notify(self, method: str, params: Json) -> None:
-        """Handle a notification; `pending_messages` yields the resulting messages."""
+        """Handle a notification, whose resulting messages `pending_messages` yields."""
         workspace = self.workspace
         match method:
             case "initialized":
@@ -79,7 +79,7 @@ class LanguageServer:
                 workspace.apply_settings(settings.get("dsconfig") or settings)
 
     def handle_notification(self, method: str, params: Json) -> None:
-        """Handle a notification, and log its errors in the editor.
+        """Handle a notification, logging any error to the editor.
 
         Notifications before `initialize` and after `shutdown` are ignored, as the protocol requires.
         """
@@ -94,7 +94,7 @@ class LanguageServer:
             )
 
     def pending_messages(self) -> Iterator[JsonObject]:
-        """Yield the messages for the editor: requests, and new diagnostics."""
+        """Yield the messages to send to the editor: requests and new diagnostics."""
         workspace = self.workspace
         while workspace.outbox or workspace.stale or workspace.closed:
             if workspace.outbox:
@@ -106,7 +106,7 @@ class LanguageServer:
             workspace.configuration.problems.clear()
 
     def handle_message(self, message: str) -> str:
-        """Handle one JSON-RPC message; return the resulting messages as a JSON list."""
+        """Handle a JSON-RPC message, and return the resulting messages as a JSON list."""
         data = json.loads(message)
         method, params, out = data.get("method"), data.get("params"), list[JsonObject]()
         if method is not None and "id" in data:
@@ -132,7 +132,7 @@ class LanguageServer:
         return bool(capability.get("dynamicRegistration")) or self.workspace.options.get("watches") is True
 
     def _watch_file_tree(self) -> None:
-        """Cache the state of the file tree only while the editor reports changes."""
+        """Cache the state of the file tree for as long as the editor reports changes."""
         if not self._does_editor_watch_files:
             repository_files.stop_watching_files()
         elif self.workspace.options.get("watches") is not True:
@@ -146,7 +146,7 @@ def _notification_message(method: str, params: JsonObject) -> JsonObject:
 
 
 def response_to_request(service: LanguageServer, number: str | int, method: str, params: Json) -> JsonObject:
-    """Return the response to a request, including one that fails."""
+    """Return the response to a request, which may be an error."""
     try:
         return {"jsonrpc": "2.0", "id": number, "result": service.handle_request(method, params)}
     except RequestError as error:
@@ -215,7 +215,7 @@ def server_capabilities(workspace: Workspace) -> JsonObject:
 
 
 def file_watcher_registration() -> JsonObject:
-    """Return the registration of the files whose changes the editor reports."""
+    """Return the registration of the file patterns that the editor should watch."""
     return {
         "id": "dsconfig-files",
         "method": "workspace/didChangeWatchedFiles",

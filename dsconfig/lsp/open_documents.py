@@ -1,4 +1,4 @@
-"""Documents that are open in the editor: their text, changes, and parsed form."""
+"""The documents open in the editor: their text, changes and parsed form."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class OpenDocument:
-    """One version of an open document, parsed on first use."""
+    """A version of an open document, parsed on first use."""
 
     __slots__ = ("_document", "language", "lines", "name", "uri", "version", "yaml")
 
@@ -33,24 +33,24 @@ class OpenDocument:
 
     @property
     def format(self) -> Format:
-        """Format as which the text is parsed."""
+        """Format in which the text is parsed."""
         return "yaml" if self.yaml else "json"
 
     @property
     def document(self) -> Document:
-        """Parsed document, even if the text has errors."""
+        """The parsed document, even if its text has errors."""
         if self._document is None:
             self._document = read_text(self.text, self.name, self.format)
         return self._document
 
     def as_config(self, document: Document) -> OpenDocument:
-        """Return this version of the open document with `document`, one of the configs in it, as its parsed form."""
+        """Return this version with `document`, one of the configs in it, as its parsed form."""
         view = OpenDocument(self.uri, self.version, self.lines, self.language)
         view.name, view._document = document.name, document
         return view
 
     def apply_changes(self, version: int | None, changes: Sequence[JsonObject]) -> OpenDocument:
-        """Apply changes to the document, each relative to the result of the previous one."""
+        """Apply changes one by one, each relative to the result of the one before."""
         lines = self.lines
         for change in changes:
             text = str(change["text"])
@@ -62,18 +62,18 @@ class OpenDocument:
 
 
 def open_document_from_item(item: JsonObject, encoding: Encoding) -> OpenDocument:
-    """Return the open document that a notification of the editor describes."""
+    """Create an open document from the editor's notification."""
     lines = PositionConverter(str(item["text"]), encoding)
     return OpenDocument(str(item["uri"]), item.get("version"), lines, str(item.get("languageId", "")))
 
 
 def set_overlay(text: OpenDocument) -> None:
-    """Make checks read the open text of a document instead of the file on disk, including checks of other files."""
+    """Make checks use the open text of a document instead of the file on disk."""
     if (path := path_from_uri(text.uri)) is not None:
         unsaved[canonical_path(path)] = text.text.encode("utf-8", "surrogatepass")
 
 
 def remove_overlay(uri: str) -> None:
-    """Make checks read the file on disk again instead of the open text."""
+    """Make checks use the file on disk again."""
     if (path := path_from_uri(uri)) is not None:
         unsaved.pop(canonical_path(path), None)

@@ -1,4 +1,4 @@
-"""LSP basics: positions and ranges, URIs, and error codes."""
+"""Basic LSP types: positions, ranges, URIs and error codes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ENCODINGS: tuple[Encoding, ...] = ("utf-8", "utf-16", "utf-32")
 
 
 class PositionConverter:
-    """Converter between offsets in code points and positions of the protocol."""
+    """Convert between code point offsets and LSP positions."""
 
     __slots__ = ("_is_plain", "_starts", "encoding", "text")
 
@@ -33,7 +33,7 @@ class PositionConverter:
 
     @property
     def line_count(self) -> int:
-        """Number of lines of the text."""
+        """Number of lines in the text."""
         return len(self._starts)
 
     def position_of(self, offset: int) -> JsonObject:
@@ -47,7 +47,7 @@ class PositionConverter:
         return {"start": self.position_of(start), "end": self.position_of(end)}
 
     def offset_of(self, position: Json) -> int:
-        """Return the offset of a position, at most the end of the line and of the text."""
+        """Return the offset of a position, clamped to the end of the line and of the text."""
         line, character = int(position["line"]), max(0, int(position["character"]))
         if line < 0:
             return 0
@@ -71,7 +71,7 @@ class PositionConverter:
         return len(text) + sum(char > "\uffff" for char in text)
 
     def _characters_in_units(self, text: str, units: int) -> int:
-        """Convert a count of code units to characters; a position inside a character counts as before it."""
+        """Convert code units to characters, rounding a position inside a character down."""
         total = 0
         for count, char in enumerate(text):
             total += self._code_units(char)
@@ -84,7 +84,7 @@ class PositionConverter:
 
 
 def path_from_uri(uri: str) -> str | None:
-    """Return the path of a file URI, or None for another scheme, such as that of unsaved documents."""
+    """Return the path of a file URI, or None for other schemes, such as that of unsaved documents."""
     parts = urlsplit(uri)
     if parts.scheme != "file":
         return None
@@ -105,12 +105,12 @@ def uri_from_path(path: str) -> str:
 
 
 def canonical_path(name: str) -> str:
-    """Return the canonical path of a file; a name in angle brackets is returned unchanged."""
+    """Return the canonical path of a file, or a name in angle brackets unchanged."""
     return name if name.startswith("<") else os.path.realpath(name)
 
 
 def document_name(uri: str) -> str:
-    """Return the name of a document: its path, or its URI in angle brackets, which no file name has."""
+    """Return a document's name: its path, or a URI in angle brackets, which is no valid file name."""
     return path_from_uri(uri) or f"<{uri}>"
 
 
@@ -121,7 +121,7 @@ NOT_INITIALIZED, CANCELLED, REFUSED = -32002, -32800, -32803
 
 
 class RequestError(Exception):
-    """A request failed with an error code of the protocol."""
+    """A request failed, with an LSP error code."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""Selection of the open documents that the server checks, including new configs with few keys."""
+"""Decide which open documents the server checks, including new configs with few keys."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _SCHEMA_NAME = re.compile(rb"\b(?:deepspeed|accelerate)")
 
 
 def is_document_relevant(text: OpenDocument) -> bool:
-    """Whether a document is a config, a launch file of one, or resembles a new config."""
+    """Return whether a document is a config, a launch file for one, or the beginning of a config."""
     if text.language.startswith(LANGUAGE_PREFIX):
         return True
     data = text.text.encode("utf-8", "surrogatepass")
@@ -59,7 +59,7 @@ def is_document_relevant(text: OpenDocument) -> bool:
 
 
 def _names_our_schema(data: bytes) -> bool:
-    """Whether the `$schema` of a text is one of dsconfig's schemas."""
+    """Return whether a text's `$schema` is one of dsconfig's."""
     for line in data.split(b"\n") if b"$schema" in data else ():
         if key := _SCHEMA.search(line):
             for name in _NAME.finditer(line, key.end()):
@@ -94,7 +94,7 @@ _LARGEST = 1 << 14
 
 
 def looks_like_config(text: OpenDocument) -> bool:
-    """Whether the keys of a document, even a single one, are DeepSpeed's."""
+    """Return whether a document's keys, even a single one, are DeepSpeed's."""
     data = text.text.encode("utf-8", "surrogatepass")
     if len(data) > _LARGEST or not (mentions_config_key(data) or b"DEEPSPEED" in data):
         return False
@@ -110,7 +110,7 @@ def looks_like_config(text: OpenDocument) -> bool:
 
 
 def is_draft_config(text: OpenDocument) -> bool:
-    """Whether a document has the name of a config or launch file and at most the start of a key."""
+    """Return whether a document is named like a config or launch file and is empty or has one unfinished key."""
     root = _root_object(text)
     return (len(without_comment_keys(root)) <= 1 and has_config_name(text.name)) or is_draft_launch_file(
         text.name, root
@@ -118,12 +118,12 @@ def is_draft_config(text: OpenDocument) -> bool:
 
 
 def has_config_name(name: str) -> bool:
-    """Whether the name of a file is typical of configs."""
+    """Return whether a file name is typical for configs."""
     return _name_matches_pattern(name, CONFIG)
 
 
 def is_draft_launch_file(name: str, root: Json) -> bool:
-    """Whether a document has the name of a launch file of Accelerate, and no other keys."""
+    """Return whether a document is named like an Accelerate launch file and has no foreign keys."""
     return _name_matches_pattern(name, LAUNCH) and (
         not isinstance(root, dict) or len(root.keys() - ROOT_KEYS) <= 1
     )
@@ -139,7 +139,7 @@ def _root_object(text: OpenDocument) -> JsonObject:
 
 
 def _weight_of_key(key: str, value: Json) -> int:
-    """Return the weight of a key as evidence for a config; a section with keys counts as two scalars."""
+    """Return how strongly a key suggests a config; a section with keys counts as two scalars."""
     section = child_section(keys_of_section_class(ROOT)[key].type)
     if section is None:
         return key in _NUMBERS and not isinstance(value, dict | list)

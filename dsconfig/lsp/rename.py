@@ -1,4 +1,4 @@
-"""Rename: replace an alias of a key by its own name."""
+"""Rename an alias of a key to its canonical name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class AliasAtCursor(NamedTuple):
-    """A key that is written under an alias or old name."""
+    """A key under the cursor that is written under an alias or an old name."""
 
     path: KeyPath
     start: int
@@ -51,7 +51,7 @@ def answer_rename(workspace: Workspace, params: JsonObject) -> JsonObject:
 
 
 def _alias_at_position(snapshot: DocumentSnapshot, params: JsonObject) -> AliasAtCursor | None:
-    """Return the alias at a position, or None if there is none or the key is also present under its own name."""
+    """Return the alias at a position, or None if the key also occurs under its canonical name."""
     document = snapshot.text.document
     entry = entry_at(document.root, snapshot.text.lines.offset_of(params["position"]))
     if entry is None:

@@ -1,4 +1,4 @@
-"""Request `dsconfig/status`: target, world size and consumer of a document, for the status bar of an editor."""
+"""Answer `dsconfig/status`: a document's target, world size and consumer, for an editor's status bar."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def answer_status(workspace: Workspace, params: JsonObject) -> JsonObject | None:
-    """Answer `dsconfig/status`, with None if the document is not a config."""
+    """Answer `dsconfig/status`, or None if the document is not a config."""
     snapshot = workspace.snapshot(params["textDocument"]["uri"])
     if snapshot is None:
         return None

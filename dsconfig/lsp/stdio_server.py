@@ -1,4 +1,4 @@
-"""Stdio transport of the language server: pygls carries the messages as plain data.
+"""Run the language server over stdio, using pygls to exchange messages as plain data.
 
 Messages are queued as they arrive, and slow work starts once no more are waiting: of ten keystrokes in a row only the
 last is checked, and a canceled request is not answered.
@@ -38,7 +38,7 @@ _QUIET = 0.002
 
 
 class ServiceProtocol(JsonRPCProtocol):
-    """Protocol for pygls that passes every message to the language server as plain data."""
+    """A pygls protocol that passes every message to the language server as plain data."""
 
     def __init__(self, server: JsonRPCServer, converter: Converter) -> None:
         super().__init__(server, converter)
@@ -82,7 +82,7 @@ class ServiceProtocol(JsonRPCProtocol):
         self._due = asyncio.get_running_loop().call_later(seconds, self._run_next)
 
     def _run_next(self) -> None:
-        """Answer one request or send one message, unless more input is waiting."""
+        """Answer a request or send a message, unless more input is waiting."""
         self._due = None
         if self.unread:
             self._schedule_next(_QUIET)
@@ -98,7 +98,7 @@ class ServiceProtocol(JsonRPCProtocol):
 
 
 def serve_stdio(stdin: BinaryIO | None = None, stdout: BinaryIO | None = None) -> int:
-    """Serve the editor until it exits or disconnects; return the exit code."""
+    """Serve the editor until it exits or disconnects, and return the exit code."""
     output = stdout or os.fdopen(os.dup(1), "wb")
     sys.stdout = sys.stderr  # print must not write between the messages
     protocol = JsonRPCServer(ServiceProtocol, Converter).protocol
@@ -126,7 +126,7 @@ async def _run_event_loop(protocol: ServiceProtocol, stdin: BinaryIO) -> None:
 
 
 def _read_messages(stdin: BinaryIO, deliver: Callable[[bytes | None], None]) -> None:
-    """Deliver each message from the input, and None at the end."""
+    """Pass each input message to `deliver`, and None at the end."""
     while header := stdin.readline():
         length = 0
         while header.strip():

@@ -1,4 +1,4 @@
-"""Text edits in the protocol's format."""
+"""Text edits in LSP format."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def to_text_edits(text: OpenDocument, edits: Iterable[tuple[int, int, str]]) -> list[JsonObject]:
-    """Return edits of an open document in the format of the protocol."""
+    """Convert edits of an open document to LSP format."""
     return [{"range": text.lines.range_between(start, end), "newText": new} for start, end, new in edits]
 
 
 def to_workspace_edit(
     workspace: Workspace, text: OpenDocument, edits: Iterable[tuple[int, int, str]]
 ) -> JsonObject:
-    """Return a workspace edit of a document, tied to its version if the editor supports that."""
+    """Return a workspace edit for a document, tied to its version if the editor supports that."""
     changes = to_text_edits(text, edits)
     capability = workspace.client.get("workspace", {}).get("workspaceEdit", {})
     if capability.get("documentChanges"):
@@ -33,7 +33,7 @@ def to_workspace_edit(
 
 
 def line_by_line_edits(old: str, new: str) -> list[TextEdit]:
-    """Return the line edits from one text to another; unchanged lines keep their cursors and folds."""
+    """Return line edits between two texts, which preserve cursors and folds in unchanged lines."""
     before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
     starts = [0]
     for line in before:

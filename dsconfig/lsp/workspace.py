@@ -1,4 +1,4 @@
-"""Workspace: open documents, their settings, and snapshots of their diagnostics."""
+"""The workspace of an editor: open documents, their settings, and snapshots of their diagnostics."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ ERROR, WARNING, INFO = 1, 2, 3
 
 
 class Workspace:
-    """Workspace of an editor: open documents by URI, each version of which is checked at most once."""
+    """The open documents of an editor by URI; each version is checked at most once."""
 
     def __init__(self) -> None:
         self.encoding: Encoding = "utf-16"
@@ -71,16 +71,16 @@ class Workspace:
         """URIs of documents that were configs once, and are treated as configs while they are edited."""
 
     def open_document(self, item: JsonObject) -> None:
-        """Add an opened document."""
+        """Add a document that the editor has opened."""
         self._store_document(open_document_from_item(item, self.encoding))
 
     def change_document(self, uri: str, version: int | None, changes: list[JsonObject]) -> None:
-        """Apply changes to a document; unknown documents are ignored."""
+        """Apply changes to a document, ignoring unknown documents."""
         if (text := self.texts.get(uri)) is not None:
             self._store_document(text.apply_changes(version, changes))
 
     def close_document(self, uri: str) -> None:
-        """Remove a closed document, whose content on disk applies again."""
+        """Remove a closed document, so that its content on disk applies again."""
         if (text := self.texts.get(uri)) is None:
             return
         self._drop_snapshots(text)
@@ -99,7 +99,7 @@ class Workspace:
         repository_files.stop_watching_files()
 
     def recheck_all_documents(self) -> None:
-        """Check all documents again after a change of settings, launch files, or configs on disk."""
+        """Discard all results after settings, launch files or configs on disk have changed."""
         repository_files.invalidate_cache()
         self.configuration.reload_settings()
         self._snapshots.clear()
@@ -113,14 +113,14 @@ class Workspace:
         self.recheck_all_documents()
 
     def snapshot(self, uri: str) -> DocumentSnapshot | None:
-        """Return the snapshot of an open document, or None if the document is not open or not a config."""
+        """Return the snapshot of an open document, or None if it is not open or not a config."""
         text = self.texts.get(uri)
         if text is None or is_python_document(text):
             return None
         return self._check_document(text) if self._is_relevant(text) else None
 
     def snapshots(self, uri: str) -> list[DocumentSnapshot]:
-        """Return the snapshots of all configs in an open document, of which a Python source may have several."""
+        """Return the snapshots of all configs in an open document."""
         text = self.texts.get(uri)
         if text is not None and is_python_document(text):
             return self._program_snapshots(text)
@@ -128,7 +128,7 @@ class Workspace:
         return [] if snapshot is None else [snapshot]
 
     def snapshot_at(self, uri: str, position: JsonObject) -> DocumentSnapshot | None:
-        """Return the snapshot of the config around a position."""
+        """Return the snapshot of the config at a position."""
         snapshots = self.snapshots(uri)
         text = self.texts.get(uri)
         if text is None or not is_python_document(text):
@@ -152,7 +152,7 @@ class Workspace:
         return DocumentSnapshot(text.as_config(document), report)
 
     def draft_snapshot(self, uri: str) -> DocumentSnapshot | None:
-        """Return the snapshot of an open document, even of a new config with at most one key."""
+        """Return the snapshot of an open document, even if it is a new config with at most one key."""
         text = self.texts.get(uri)
         return (
             self._check_document(text)
@@ -170,13 +170,13 @@ class Workspace:
         return self._snapshots[uri]
 
     def open_document_at(self, path: str) -> OpenDocument | None:
-        """Return the open document of the file at a path, if it is open."""
+        """Return the open document for the file at a path, or None."""
         return next(
             (text for text in self.texts.values() if canonical_path(text.name) == canonical_path(path)), None
         )
 
     def show_text(self, title: str, text: str, language: str) -> None:
-        """Show a text in the editor: as a document if possible, otherwise as a message."""
+        """Show a text in the editor, as a document if supported, otherwise as a message."""
         if not self.client.get("window", {}).get("showDocument", {}).get("support"):
             self.show_message(f"{title}\n\n{text}", INFO)
             return
@@ -184,12 +184,12 @@ class Workspace:
         self.send_request("window/showDocument", {"uri": uri, "takeFocus": True})
 
     def show_message(self, text: str, kind: int) -> None:
-        """Show a message in the editor, without links, which VS Code would make of `[text](command:...)`."""
+        """Show a message in the editor without links; VS Code would render `[text](command:...)` as one."""
         params = {"type": kind, "message": text.replace("](", "] (")}
         self.outbox.append({"jsonrpc": "2.0", "method": "window/showMessage", "params": params})
 
     def send_request(self, method: str, params: JsonObject) -> None:
-        """Send a request to the editor; its response is ignored."""
+        """Send the editor a request whose response is ignored."""
         self._request_count += 1
         message = {
             "jsonrpc": "2.0",
@@ -205,7 +205,7 @@ class Workspace:
         self._drop_snapshots(text)
 
     def _drop_snapshots(self, text: OpenDocument) -> None:
-        """Drop the snapshots of a document and of the documents that depend on it."""
+        """Discard the snapshots of a document and of documents that depend on it."""
         # A program may change the configs of any other.
         self.stale.update(dict.fromkeys(self._programs))
         self._programs.clear()
@@ -226,12 +226,12 @@ class Workspace:
 
 
 def _may_affect_others(report: Report) -> bool:
-    """Whether a document is a launch file, whose jobs affect the configs that it names."""
+    """Return whether a document is a launch file, whose jobs affect the configs that it names."""
     return report.is_embedded or bool(report.children) or report.why_not_config is not None
 
 
 def _linked_paths(children: Iterable[Report]) -> set[str]:
-    """Return the canonical paths of the files that a launch file names, directly or indirectly."""
+    """Return the canonical paths of all files that a launch file names, directly or indirectly."""
     return {path for each in children for path in (canonical_path(each.name), *_linked_paths(each.children))}
 
 
@@ -241,7 +241,7 @@ _GPUS_PER_NODE = 8
 
 
 class DocumentSnapshot:
-    """One version of a document with its report; fixes are verified on request, because that is slow."""
+    """A version of a document with its report; fixes are verified only on request because that is slow."""
 
     def __init__(self, text: OpenDocument, report: Report) -> None:
         self.text, self.report = text, report
@@ -251,12 +251,12 @@ class DocumentSnapshot:
 
     @property
     def world_size(self) -> int | None:
-        """World size of the job; None if unknown."""
+        """The job's world size, or None if unknown."""
         return self.report.world_size or self.report.reader.processes
 
     @property
     def likely_world_size(self) -> int:
-        """World size of the job, else one at which the batch works, preferably the 8 GPUs of a node."""
+        """The job's world size, or else one at which the batch works, preferably 8."""
         sizes = self.report.sizes
         if self.world_size is not None:
             return self.world_size
@@ -266,7 +266,7 @@ class DocumentSnapshot:
 
     @cached_property
     def job_model(self) -> str | None:
-        """Path or name of the job's model; None if unknown."""
+        """Path or name of the job's model, or None if unknown."""
         fact = self.report.reader.facts.model
         if fact is not None and isinstance(fact.named, str):
             return None if fact.is_outside else fact.named
@@ -279,20 +279,20 @@ class DocumentSnapshot:
 
     @cached_property
     def diagnostic_spans(self) -> list[tuple[int, int]]:
-        """Start and end of each diagnostic in code points."""
+        """Start and end offset of each diagnostic in code points."""
         return [
             (0, min(1, len(self.text.text))) if diagnostic.location is None else diagnostic.location[:2]
             for diagnostic in self.report
         ]
 
     def diagnostics_between(self, start: int, end: int) -> list[int]:
-        """Return the indices of the diagnostics that touch a range of the text."""
+        """Return the indices of the diagnostics that overlap or touch a range."""
         return [
             number for number, span in enumerate(self.diagnostic_spans) if span[0] <= end and start <= span[1]
         ]
 
     def verified_diagnostics(self, numbers: Sequence[int]) -> list[Diagnostic]:
-        """Return the diagnostics with these indices, without fixes that fail verification."""
+        """Return the diagnostics with these indices, keeping only fixes that pass verification."""
         missing = [number for number in numbers if number not in self._verified]
         if missing:
             diagnostics = [self.report[number] for number in missing]
@@ -307,11 +307,11 @@ class DocumentSnapshot:
 
 
 class InvalidSettingsError(ValueError):
-    """Invalid settings; the message is one line."""
+    """The settings are invalid; the message is a single line."""
 
 
 class WorkspaceOptions:
-    """Cache of the options of every file, which is valid until a settings file changes."""
+    """Cache of each file's options, valid until a settings file changes."""
 
     def __init__(self, settings: JsonObject) -> None:
         self.problems: list[str] = []
@@ -324,7 +324,7 @@ class WorkspaceOptions:
         self._reported: set[str] = set()
 
     def options_for_file(self, name: str) -> EffectiveOptions:
-        """Return the options for a file, without any settings if its settings are invalid."""
+        """Return the options for a file; invalid settings files are disregarded."""
         try:
             if self._options is None:
                 self._options = working_directory_options(self._requested, SettingsFinder(self._requested))
@@ -337,7 +337,7 @@ class WorkspaceOptions:
             return working_directory_options(defaults, SettingsFinder(defaults, SettingsFile()))
 
     def _readable_model(self, model: Json) -> str | None:
-        """Return the model in the editor's settings, if it can be read."""
+        """Return the model from the editor's settings if it can be read, else None."""
         if not isinstance(model, str) or not model:
             return None
         from dsconfig.check.build_job import require_model
@@ -351,7 +351,7 @@ class WorkspaceOptions:
         return model
 
     def reload_settings(self) -> None:
-        """Read the settings files again when they are needed."""
+        """Discard cached settings, so that the files are read again."""
         self._options = None
         self._reported.clear()
 
@@ -361,11 +361,11 @@ def _raise_invalid(message: str) -> NoReturn:
 
 
 def _ignore_note(_: str) -> None:
-    """Ignore a note, because an editor has no place to show notes."""
+    """Ignore a note, which an editor has no place to show."""
 
 
 def _options_from_editor(settings: JsonObject) -> CommandLineOverrides:
-    """Return the options in the editor's settings, of which invalid values count as not set."""
+    """Return the options from the editor's settings, ignoring invalid values."""
     target, size, consumer = settings.get("target"), settings.get("worldSize"), settings.get("consumer")
     return CommandLineOverrides(
         _raise_invalid,
@@ -388,7 +388,7 @@ _ENDS = {"jsonc": ".jsonc", "json": ".json", "yaml": ".yaml"}
 
 
 def write_scratch_file(title: str, text: str, language: str) -> str:
-    """Write a text to a file and return its path; a file with the same title is replaced."""
+    """Write a text to a file named after a title, and return its path."""
     name = re.sub(r"[^\w.-]+", "-", title).strip("-") + _ENDS.get(language, ".txt")
     path = os.path.join(_scratch_folder(), name)
     with open(path, "w", encoding="utf-8") as file:

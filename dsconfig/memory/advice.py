@@ -19,18 +19,18 @@ NEARLY_ALL = 0.98
 
 
 class MemoryAdvice(NamedTuple):
-    """A note on a setting that wastes memory or does not work with this model."""
+    """A warning or hint about a setting that wastes memory or does not work with the model."""
 
     key: str
     text: str
 
     def to_dict(self) -> JsonObject:
-        """Return the note as a JSON object."""
+        """Return the advice as a JSON object."""
         return {"key": self.key, "text": self.text}
 
 
 def advice_for(engine: Engine, ledger: MemoryLedger) -> tuple[MemoryAdvice, ...]:
-    """Collect the advice on the settings of an engine."""
+    """Return the advice on the settings of an engine."""
     return (
         *_warn_about_oversized_bucket(engine),
         *_advise_on_flatten_location(engine, ledger),
@@ -56,7 +56,7 @@ def _warn_about_oversized_bucket(engine: Engine) -> Iterator[MemoryAdvice]:
 
 
 def _advise_on_flatten_location(engine: Engine, ledger: MemoryLedger) -> Iterator[MemoryAdvice]:
-    """Report where stages 1 and 2 flatten the weights, if that decides the peak (`flatten_on_accelerator`)."""
+    """Report whether stages 1 and 2 flatten the weights on the GPU or the host, if that determines the peak."""
     if not isinstance(engine, DeepSpeedZeroOptimizer) or engine.setup.quirks.flattens_weights_on_host:
         return
     since = "since 0.19.0 stages 1 and 2 flatten the weights on the host if the GPU has no memory for a second copy"
@@ -109,7 +109,7 @@ def _warn_about_ignored_fp32_accumulation(engine: Engine) -> Iterator[MemoryAdvi
 
 
 def _suggest_leaf_experts(engine: Engine) -> Iterator[MemoryAdvice]:
-    """Suggest leaf modules for MoE blocks, since ranks can route tokens to different experts."""
+    """Suggest declaring MoE blocks as leaf modules, because ranks can route tokens to different experts."""
     classes = {module.class_name for module in engine.tape.modules if module.class_name}
     if engine.setup.stage == 3 and classes and not classes & set(engine.setup.leaf_classes):
         names = ", ".join(sorted(classes))

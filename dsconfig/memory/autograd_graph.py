@@ -1,4 +1,4 @@
-"""Autograd graph of a model's forward pass: operations, saved tensors, and the order of module hooks."""
+"""The autograd graph of a model's forward pass: operations, saved tensors, and the order of module hooks."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ Loss: TypeAlias = 'Literal["full", "chunked", "fused"]'
 
 
 class FusedKernels(NamedTuple):
-    """Implementations of the loss, the norms and the MLPs."""
+    """Which fused implementations the loss, the norms and the MLPs use."""
 
     loss: Loss = "full"
     """Cross entropy over all logits, over chunks of tokens that are recomputed (TRL's `chunked_nll`), or fused with the
@@ -94,7 +94,7 @@ ObjectiveKind: TypeAlias = (
 
 
 class TrainingObjective(NamedTuple):
-    """Loss of a training method."""
+    """The loss of a training method, and the logits from which it is computed."""
 
     kind: ObjectiveKind = "likelihood"
     """Kind of loss, which decides how many tensors of the size of the logits exist; see `losses`."""
@@ -116,16 +116,16 @@ class Quantization(NamedTuple):
     """Whether experts are packed too; Transformers 5 keeps all experts of a layer in shared tensors."""
 
     def packed_bytes(self, numel: int) -> int:
-        """Return the number of bytes that `numel` packed weights take."""
+        """Return the number of bytes in which `numel` quantized weights are packed."""
         return -(-numel * self.bits // 8)
 
     def constant_bytes(self, numel: int) -> int:
-        """Return the number of bytes that the scales and offsets of `numel` weights take."""
+        """Return the number of bytes of the scales and offsets for `numel` weights."""
         return int(numel * self.constants)
 
 
 class LoraAdapter(NamedTuple):
-    """LoRA settings (PEFT): all base weights are frozen and each target layer gets two trainable matrices."""
+    """LoRA settings (PEFT); all base weights are frozen, and each target layer gets two trainable matrices."""
 
     rank: int
     targets: frozenset[str]
@@ -236,7 +236,7 @@ class Operation:
 
 
 class EnterModule:
-    """Start of a module's forward; its end in the backward pass if the module's input requires a gradient."""
+    """Start of a module's forward, and end of its backward if the module's input requires a gradient."""
 
     __slots__ = ("module", "requires_grad")
 
@@ -245,7 +245,7 @@ class EnterModule:
 
 
 class LeaveModule:
-    """End of a module's forward; its start in the backward pass if the module's output requires a gradient."""
+    """End of a module's forward, and start of its backward if the module's output requires a gradient."""
 
     __slots__ = ("module", "requires_grad")
 
@@ -254,7 +254,7 @@ class LeaveModule:
 
 
 class CheckpointedSegment:
-    """A checkpointed segment: only its input is kept, and its steps run again in the backward pass.
+    """A checkpointed segment, of which only the input is kept; its steps run again in the backward pass.
 
     `is_offloaded`: the input is kept on the host, and copied back before the recomputation.
     """
@@ -265,7 +265,7 @@ class CheckpointedSegment:
         self.source, self.is_offloaded, self.steps = source, is_offloaded, list[Step]()
 
     def split(self) -> tuple[list[Step], list[Step]]:
-        """Split the steps into those to recompute, up to the last one that saves a tensor, and the rest.
+        """Split the steps into those to recompute, which end with the last one that saves a tensor, and the rest.
 
         torch stops the recomputation there (`_StopRecomputationError`, torch/utils/checkpoint.py).
         """
@@ -279,7 +279,7 @@ class CheckpointedSegment:
 
 
 class DropReferences:
-    """Point in a forward pass at which the last Python references to some tensors disappear."""
+    """Point in a forward pass at which the last Python references to some tensors are dropped."""
 
     __slots__ = ("tensors",)
 
@@ -316,7 +316,7 @@ class ModuleScope:
 
 
 class ForwardTape:
-    """A model under construction and the recorded steps of its forward pass."""
+    """A model under construction, and the recording of its forward pass."""
 
     def __init__(
         self,
@@ -362,7 +362,7 @@ class ForwardTape:
         requires_grad: bool = True,
         casts: bool = False,
     ) -> Module:
-        """Create a module with parameters of these sizes; `casts`: autocast computes with copies of the parameters."""
+        """Create a module with parameters of these sizes; `casts` says that autocast uses copies of the parameters."""
         requires_grad = requires_grad and self.adapter is None
         params = list[ModelParameter]()
         for size in sizes:
@@ -377,7 +377,7 @@ class ForwardTape:
     def projection(
         self, name: str, out: int, into: int, *bias: int, inputs_require_grad: bool = True
     ) -> Module:
-        """Create a linear layer, wrapped in LoRA modules if the layer is a LoRA target."""
+        """Create a linear layer, wrapped in LoRA modules if LoRA targets it."""
         last, adapter = name.rpartition(".")[2], self.adapter
         self.linear_names[last] = None
         if adapter is None or (adapter.targets and last not in adapter.targets):
@@ -410,21 +410,21 @@ class ForwardTape:
         return wrapper
 
     def quantize_weight(self, weight: ModelParameter) -> None:
-        """Store a frozen weight packed; forward and backward passes dequantize it into a temporary tensor."""
+        """Pack a frozen weight; each pass dequantizes it into a temporary tensor."""
         if self.quantization is not None:
             weight.original_numel = weight.numel
             self.buffer_bytes += self.quantization.constant_bytes(weight.numel)
             weight.numel = -(-self.quantization.packed_bytes(weight.numel) // self.itemsize)
 
     def quantize_experts(self, module: Module) -> None:
-        """Store the expert matrices of a layer in packed form, if the quantization covers experts."""
+        """Pack the expert matrices of a layer if experts are quantized."""
         if self.quantization is not None and self.quantization.packs_experts:
             for weight in module.weights:
                 if len(weight.shape) > 1:
                     self.quantize_weight(weight)
 
     def unpack_experts(self, weights: Sequence[ModelParameter]) -> list[ActivationTensor]:
-        """Dequantize the packed experts of a layer; matmuls save the dequantized weights for the backward pass.
+        """Dequantize the packed experts of a layer; matmuls save the result for the backward pass.
 
         bitsandbytes registers a parametrization, which dequantizes all experts of a layer at once (nn/parametrize.py).
         """
@@ -474,7 +474,7 @@ class ForwardTape:
         return output
 
     def keep_alive(self, *tensors: ActivationTensor) -> None:
-        """Record that Python variables keep these tensors alive up to this point of the forward pass."""
+        """Record that Python variables hold these tensors up to this point of the forward pass."""
         for tensor in tensors:
             tensor.reader_count += 1
         self.steps.append(DropReferences(tensors))
@@ -485,19 +485,19 @@ class ForwardTape:
             embedded.requires_grad, self.input_grad_bytes = True, embedded.bytes
 
     def add_transient(self, count: int) -> None:
-        """Allocate `count` bytes briefly at the end of the forward pass, when all activations are alive."""
+        """Allocate `count` bytes for a moment at the end of the forward pass, when all activations are alive."""
         index = next(n for n in reversed(range(len(self.steps))) if isinstance(self.steps[n], Operation))
         self.steps.insert(
             index, Operation((), ActivationTensor(0, 1, False, "temporaries"), (), (), count, 0, False)
         )
 
     def record_module(self, module: Module, *arguments: ActivationTensor) -> ModuleScope:
-        """Return a context manager that records a module's forward; the caller keeps `arguments` alive."""
+        """Return a context manager that records a module's forward; the caller still holds `arguments`."""
         return ModuleScope(self, module, arguments)
 
     @contextmanager
     def checkpoint(self, source: ActivationTensor, active: bool) -> Iterator[None]:
-        """Record the block of a `with` statement as a checkpointed segment if `active`."""
+        """Record the body of a `with` statement as a checkpointed segment if `active` is true."""
         if not active:
             yield
             return
@@ -508,7 +508,7 @@ class ForwardTape:
         self.steps.append(segment)
 
     def apply_tensor_parallel(self, ranks: int, head: bool) -> None:
-        """Shard linear layers over `ranks`, and also the LM head if `head`; biases of row-parallel layers stay whole.
+        """Shard the linear layers over `ranks`, and the LM head as well if `head` is true.
 
         Sharded layers are no longer `nn.Linear`, so autocast's communication dtype and stage 3's
         memory-efficient linear do not apply to them.
@@ -526,7 +526,7 @@ class ForwardTape:
 
 
 class TensorParallelSettings(NamedTuple):
-    """Number of tensor-parallel ranks, and which layers the DeepSpeed release can shard."""
+    """The number of tensor-parallel ranks, and which layers the DeepSpeed release can shard."""
 
     size: int = 1
     may_shard_lm_head: bool = True
@@ -535,7 +535,7 @@ class TensorParallelSettings(NamedTuple):
     """Whether the release supports every style in the plans of Transformers (0.19.6), such as replicated norms."""
 
     def shards_lm_head(self, head_norms: bool) -> bool:
-        """Whether the head of this model is sharded.
+        """Return whether the model's LM head is sharded.
 
         Before 0.19.6, plans with query/key norms are not supported, and layers are found by name instead.
         """
@@ -543,7 +543,7 @@ class TensorParallelSettings(NamedTuple):
 
 
 class ModelCollective(NamedTuple):
-    """A collective that tensor, sequence or expert parallelism runs in one micro batch."""
+    """A collective operation in one micro batch that tensor, sequence or expert parallelism causes."""
 
     name: str
     phase: str

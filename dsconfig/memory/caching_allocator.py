@@ -1,4 +1,4 @@
-"""Simulation of torch's caching allocator on the allocations of a training step: reserved bytes, not allocated ones.
+"""Simulate torch's caching allocator for a training step, to estimate reserved rather than allocated bytes.
 
 Source: c10/cuda/CUDACachingAllocator.cpp, `DeviceCachingAllocator::malloc`, `get_free_block`, `should_split`,
 `free_block` and `release_cached_blocks`.
@@ -37,7 +37,7 @@ Stage 3 gathers on `__allgather_stream` (zero/partitioned_param_coordinator.py),
 
 
 class SegmentBlock:
-    """Part of a segment that torch reserves."""
+    """A block inside a segment that torch has reserved."""
 
     __slots__ = ("is_free", "next", "number", "pool", "previous", "size")
 
@@ -50,7 +50,7 @@ class SegmentBlock:
 
 
 class BlockPool:
-    """Free blocks of one stream and size class, sorted by size, then by the order in which they were freed."""
+    """The free blocks of one stream and size class, sorted by size, then by the order in which they were freed."""
 
     __slots__ = ("blocks", "is_small", "tail")
 
@@ -62,7 +62,7 @@ class BlockPool:
         """The last block of the pool's expandable segment."""
 
     def add(self, block: SegmentBlock, number: int) -> None:
-        """Make a freed block available."""
+        """Add a freed block to the pool."""
         block.is_free, block.number = True, number
         insort(self.blocks, (block.size, number, block))
 
@@ -72,7 +72,7 @@ class BlockPool:
         block.is_free = False
 
     def take_best_fit(self, size: int) -> SegmentBlock | None:
-        """Take the smallest free block that has at least `size` bytes."""
+        """Remove and return the smallest free block of at least `size` bytes."""
         index = bisect_left(self.blocks, (size, -1))
         if index == len(self.blocks):
             return None
@@ -82,11 +82,11 @@ class BlockPool:
 
 
 class OutOfMemoryError(Exception):
-    """Raised when the segments exceed the capacity even after all cached ones are released."""
+    """Raised if the segments exceed the capacity even after all cached segments have been released."""
 
 
 class CachingAllocator:
-    """Segments and blocks of torch's caching allocator on one device.
+    """The segments and blocks of torch's caching allocator on one device.
 
     `capacity`: bytes for segments; no limit if None. `expandable`: whether segments grow (`expandable_segments`), so
     that free blocks of neighboring allocations merge.
@@ -105,7 +105,7 @@ class CachingAllocator:
         self._number = 0
 
     def run(self, events: Iterable[AllocationEvent]) -> None:
-        """Run allocations and frees in order.
+        """Perform allocations and frees in order.
 
         Raises:
             OutOfMemoryError: the capacity does not suffice.
@@ -117,7 +117,7 @@ class CachingAllocator:
                 self.free(name, -count)
 
     def allocate(self, name: str, count: int) -> None:
-        """Allocate a block of `count` bytes for the term `name`."""
+        """Allocate a block of `count` bytes, accounted to the term `name`."""
         size = max(MIN_BLOCK, -(-count // MIN_BLOCK) * MIN_BLOCK)
         pools = self.pools_of_term.get(name) or self._pools_of_term(name)
         pool = pools[size <= SMALL]
@@ -139,7 +139,7 @@ class CachingAllocator:
             sizes[count] = [block]
 
     def _pools_of_term(self, name: str) -> tuple[BlockPool, BlockPool]:
-        """Return the pools of the stream on which the term `name` is allocated."""
+        """Return the block pools of the stream that allocates the term `name`."""
         stream = STREAMS.get(name, "")
         if stream not in self.pools:
             self.pools[stream] = (BlockPool(is_small=False), BlockPool(is_small=True))
@@ -157,7 +157,7 @@ class CachingAllocator:
         return SegmentBlock(pool, size)
 
     def _expand_segment(self, pool: BlockPool, size: int) -> SegmentBlock:
-        """Map pages at the end of the pool's segment, next to a free block there (`try_allocate_expandable_block`)."""
+        """Map pages at the end of the pool's segment, reusing a free block there (`try_allocate_expandable_block`)."""
         missing = self._missing_pages(pool, size)
         if self._lacks(missing):
             self._retry_without_cache()  # unmaps the free block, too
@@ -176,7 +176,7 @@ class CachingAllocator:
         return block
 
     def _missing_pages(self, pool: BlockPool, size: int) -> int:
-        """Return the bytes of the pages that a block needs besides a free block at the end of the pool's segment."""
+        """Return the bytes to map for a block, beyond a free block at the end of the pool's segment."""
         page = SMALL_SEGMENT if pool.is_small else LARGE_SEGMENT
         missing = size - (pool.tail.size if pool.tail and pool.tail.is_free else 0)
         return -(-missing // page) * page
@@ -195,7 +195,7 @@ class CachingAllocator:
         self.peak_reserved = max(self.peak_reserved, self.reserved)
 
     def release_cached(self) -> None:
-        """Return segments without allocated blocks to the driver, as `empty_cache` does."""
+        """Return unused segments to the driver, like `torch.cuda.empty_cache`."""
         for pool in (pool for pools in self.pools.values() for pool in pools):
             for _, _, block in list(pool.blocks):
                 is_last = block.next is None and (self.expandable or block.previous is None)
@@ -209,7 +209,7 @@ class CachingAllocator:
                     pool.tail = block.previous
 
     def _split_block(self, block: SegmentBlock, size: int) -> None:
-        """Split a block after `size` bytes, and make the rest a free block."""
+        """Split a block after `size` bytes, and free the rest."""
         pool = block.pool
         remainder = SegmentBlock(pool, block.size - size)
         remainder.previous, remainder.next = block, block.next
@@ -222,7 +222,7 @@ class CachingAllocator:
         pool.add(remainder, self._number)
 
     def free(self, name: str, count: int) -> None:
-        """Free `count` bytes of a term: a block of exactly that size, or else the blocks that were allocated first."""
+        """Free `count` bytes of a term: a block of that exact size, or else the blocks that were allocated first."""
         sizes = self.live.get(name, {})
         if blocks := sizes.get(count):
             self._free_block(blocks.pop())
@@ -269,7 +269,7 @@ class CachingAllocator:
 
 
 class ReservedMemory(NamedTuple):
-    """Bytes that torch reserves during a run."""
+    """The number of bytes that torch reserves during a run."""
 
     reserved: int
     """Peak of the reserved bytes, as reported by `max_memory_reserved`."""
@@ -286,7 +286,7 @@ def simulate_reserved_memory(
     *,
     expandable: bool = False,
 ) -> ReservedMemory | None:
-    """Simulate steps on top of the allocations at rest, and return None if the capacity is too small."""
+    """Simulate training steps on top of the memory at rest; return None if they exceed the capacity."""
     allocator = CachingAllocator(capacity, expandable=expandable)
     try:
         allocator.run(at_rest)

@@ -1,4 +1,4 @@
-"""Changes to a config or its script, and the order in which they are shown."""
+"""Changes that reduce memory, in the config, the script or the environment, and the order in which they are shown."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ UsageOf = Callable[[Sequence["ConfigChange"]], "tuple[int, int] | None"]
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
-    """One change to the config values, the script or the environment.
+    """One change to config values, the script or the environment.
 
     `arguments` are training arguments. They set the `values` that the config leaves to them
     (`left_to_arguments`).
@@ -36,11 +36,11 @@ class ConfigChange:
 
     @property
     def in_config(self) -> JsonObject:
-        """Return the values to set in the config itself."""
+        """Return the values that the user must set in the config itself."""
         return {key: value for key, value in self.values.items() if key not in self.left_to_arguments}
 
     def to_dict(self, bound: int, host: int) -> JsonObject:
-        """Return the change as JSON, with the upper bounds of a rank and its host after the change."""
+        """Return the change as JSON, with the upper bounds in bytes that a rank and its host have after it."""
         return {
             "told": self.description,
             "set": self.in_config,
@@ -54,7 +54,7 @@ class ConfigChange:
 
 
 class AppliedChange(NamedTuple):
-    """A change, with the upper bounds in bytes of a rank and its host after all changes up to this one."""
+    """A change, and the upper bounds in bytes of a rank and its host once it and all earlier changes are applied."""
 
     change: ConfigChange
     bound: int
@@ -62,14 +62,14 @@ class AppliedChange(NamedTuple):
 
 
 def merge_values(values: Mapping[str, Json], more: Mapping[str, Json]) -> dict[str, Json]:
-    """Merge config values; a section that is replaced loses its old keys."""
+    """Merge config values; the new value of a section replaces all its old keys."""
     anew = tuple(f"{key}." for key in more)
     kept = {key: value for key, value in values.items() if key not in more and not key.startswith(anew)}
     return {**kept, **more}
 
 
 def change_values(config: ConfigValues, changes: Sequence[ConfigChange]) -> ConfigValues:
-    """Return the values of a config after some changes."""
+    """Apply changes to the values of a config, and return the resulting values."""
     values, explicit_keys = config.values, set(config.explicit_keys)
     for change in changes:
         replaced = tuple(f"{key}." for key in change.values)
@@ -80,7 +80,7 @@ def change_values(config: ConfigValues, changes: Sequence[ConfigChange]) -> Conf
 
 
 def _flat_items(key: str, value: Json) -> Iterator[tuple[str, Json]]:
-    """Yield dotted keys with their values; a section yields the items of its keys."""
+    """Yield dotted keys and their values, descending into sections."""
     if isinstance(value, dict):
         for name, nested in value.items():
             yield from _flat_items(f"{key}.{name}", nested)
@@ -95,7 +95,7 @@ def change_of_values(values: Mapping[str, Json]) -> ConfigChange:
 
 
 def merge_changes(changes: Sequence[ConfigChange]) -> ConfigChange:
-    """Merge several changes into one; repeated keys are listed once."""
+    """Merge several changes into one, listing repeated keys once."""
     if len(changes) == 1:
         return changes[0]
     values: dict[str, Json] = {}
@@ -118,7 +118,7 @@ def merge_changes(changes: Sequence[ConfigChange]) -> ConfigChange:
 def changes_with_effect(
     chosen: Sequence[ConfigChange], usage_of: UsageOf, includes_host: bool
 ) -> Iterator[AppliedChange]:
-    """Yield the changes with the memory usage after each.
+    """Yield the changes that affect memory, each with the memory usage after it.
 
     A change without an effect of its own waits for the next one in its sections and shares its line, or is
     tried again at the end. Changes that never have an effect are grouped, and left out if the group has none either.
@@ -127,7 +127,7 @@ def changes_with_effect(
     previous = usage_of(())
 
     def effect(changes: Sequence[ConfigChange]) -> tuple[int, int] | None:
-        """Return the usage after these changes, or None if the usage stays the same."""
+        """Return the memory usage after these changes, or None if they have no effect."""
         usage = usage_of([*applied, *changes])
         same = (
             usage is None
@@ -157,5 +157,5 @@ def changes_with_effect(
 
 
 def _changed_sections(change: ConfigChange) -> set[str]:
-    """Return the config sections that a change touches."""
+    """Return the config sections in which a change sets keys."""
     return {".".join(key.split(".")[:2]) for key in change.values}

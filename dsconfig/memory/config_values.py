@@ -1,4 +1,4 @@
-"""Effective values of a config by dotted key, and the parallelism that they configure."""
+"""The effective values of a config by dotted key, and the parallelism that they configure."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ LARGEST = 1 << 60
 
 
 class ConfigValues:
-    """Effective values of a config by dotted key."""
+    """The effective values of a config, which are looked up by dotted key."""
 
     def __init__(self, values: Mapping[str, Json], explicit_keys: Collection[str] = ()) -> None:
         self.values, self.explicit_keys = values, explicit_keys
 
     def flag(self, key: str) -> bool:
-        """Whether a boolean setting is on."""
+        """Return whether a boolean setting is on."""
         return bool(self.values.get(key))
 
     def is_false(self, key: str) -> bool:
-        """Whether a boolean setting that is on by default is off."""
+        """Return whether a boolean setting that defaults to true is false."""
         return self.values.get(key) is False
 
     def count(self, key: str, default: int = 0) -> int:
-        """Return a number of elements from the config, limited to `LARGEST`."""
+        """Return a number of elements from the config, capped at `LARGEST`."""
         value = self.values.get(key, default)
         return int(max(0, min(value, LARGEST))) if isinstance(value, (int, float)) else default
 
     def text(self, key: str) -> str | None:
-        """Return the value of a key if it is a string, or None otherwise."""
+        """Return the value of a key if it is a string, else None."""
         value = self.values.get(key)
         return value if isinstance(value, str) else None
 
@@ -53,17 +53,17 @@ class ConfigValues:
         return ITEMSIZES.get(str(self.values.get(key)).lower().removeprefix("torch."), default)
 
     def has_section(self, section: str) -> bool:
-        """Whether the config sets any key in a section."""
+        """Return whether the config sets any key in a section."""
         return any(key.startswith(f"{section}.") for key in self.explicit_keys)
 
     @property
     def stage(self) -> int:
-        """ZeRO stage."""
+        """The ZeRO stage."""
         return self.count(f"{ZERO}stage")
 
     @property
     def half_dtype(self) -> str | None:
-        """bf16 or fp16 if the model's weights have that dtype, or None."""
+        """The half-precision dtype of the model's weights, `bf16` or `fp16`, or None."""
         return next((kind for kind in ("bf16", "fp16") if self.flag(f"{kind}.enabled")), None)
 
     @property

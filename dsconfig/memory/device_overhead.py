@@ -1,4 +1,4 @@
-"""GPU memory besides the tensors of a run: CUDA context, NCCL buffers, workspaces and cached segments."""
+"""Estimate the GPU memory outside of tensors: CUDA context, NCCL buffers, workspaces and cached segments."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ SHORTEST, GOLDEN = 0.25, 0.6180339887
 
 
 def relative_lengths(samples: int) -> tuple[float, ...]:
-    """Return the lengths of batches of `samples` sequences relative to the longest batch, which comes last.
+    """Return the batch lengths, in increasing order, relative to the longest of `samples` sequences.
 
     Sequence lengths are spread evenly from the shortest on, and a batch is padded to its longest sequence.
     """
@@ -65,7 +65,7 @@ def relative_lengths(samples: int) -> tuple[float, ...]:
 
 
 class DeviceOverhead(NamedTuple):
-    """GPU memory in bytes that belongs to no tensor of the run."""
+    """GPU memory, in bytes, that belongs to no tensor of the run."""
 
     name: str
     low: int
@@ -78,7 +78,7 @@ class DeviceOverhead(NamedTuple):
 
 
 def overheads_of(setup: EngineSetup, arch: Architecture, batch: MicroBatch) -> tuple[DeviceOverhead, ...]:
-    """Return the GPU memory besides tensors and cached segments."""
+    """Return the GPU overheads of a run, without tensors and cached segments."""
     terms = [DeviceOverhead("CUDA context", *CONTEXT, "the context and the code of loaded kernels")]
     ranks = setup.dp_world_size * setup.tp_size
     if ranks > 1:
@@ -98,7 +98,7 @@ def overheads_of(setup: EngineSetup, arch: Architecture, batch: MicroBatch) -> t
 
 
 def attention_workspace(arch: Architecture, batch: MicroBatch) -> int:
-    """Return the bytes that flash attention allocates for one layer in the backward pass.
+    """Return the bytes that the backward pass of flash attention allocates for one layer.
 
     The gradient of the queries is accumulated in fp32, and those of keys and values are expanded to all query
     heads (flash_api.cpp, `mha_bwd`).
@@ -112,7 +112,7 @@ def attention_workspace(arch: Architecture, batch: MicroBatch) -> int:
 
 @dataclass(frozen=True)
 class DeviceUsage:
-    """Expected memory of a training process in `nvidia-smi`."""
+    """The memory that `nvidia-smi` is expected to show for a training process."""
 
     allocated: int
     """Allocated bytes of the process at the peak."""
@@ -128,7 +128,7 @@ class DeviceUsage:
 
     @cached_property
     def equal_steps(self) -> ReservedMemory:
-        """Memory that torch reserves without a limit if all sequences are equally long."""
+        """Memory that torch reserves, without a limit, if all sequences have the same length."""
         steps = [self.step] * EQUAL_STEPS
         result = simulate_reserved_memory(self.at_rest, steps, expandable=self.is_expandable)
         assert result is not None
@@ -136,7 +136,7 @@ class DeviceUsage:
 
     @cached_property
     def unlimited(self) -> ReservedMemory:
-        """Memory that torch reserves without a limit."""
+        """Memory that torch reserves if the GPU sets no limit."""
         if not self.lengths:
             return self.equal_steps
         result = simulate_reserved_memory(self.at_rest, self._steps(), expandable=self.is_expandable)
@@ -151,7 +151,7 @@ class DeviceUsage:
         return result
 
     def _steps(self) -> Iterator[Sequence[AllocationEvent]]:
-        """Yield the allocations of successive steps, with activations in proportion to the sequence length."""
+        """Yield the allocations of successive steps, with activations proportional to the sequence length."""
         if not self.lengths:
             yield from [self.step] * EQUAL_STEPS
         for length in self.lengths:
@@ -162,26 +162,26 @@ class DeviceUsage:
 
     @property
     def overhead(self) -> tuple[int, int]:
-        """Lowest and highest sum of the overheads."""
+        """The lowest and highest sums of all overheads, in bytes."""
         return sum(term.low for term in self.overheads), sum(term.high for term in self.overheads)
 
     @property
     def needed(self) -> int:
-        """Upper bound of the allocated bytes plus the highest overheads, without any cached blocks."""
+        """Upper bound of the allocated bytes plus the highest overheads, not counting cached blocks."""
         return self.bound + self.overhead[1]
 
     @property
     def low(self) -> int:
-        """Allocated bytes plus the lowest overheads, without any cached blocks."""
+        """Allocated bytes plus the lowest overheads, not counting cached blocks."""
         return self.allocated + self.overhead[0]
 
     def high(self, capacity: int | None = None) -> int:
-        """Return the highest expected usage; torch releases cached segments before it exceeds `capacity`."""
+        """Return the highest expected usage; torch releases cached segments before exceeding `capacity`."""
         cached = max(self.bound, self.unlimited.reserved) + self.overhead[1]
         return cached if capacity is None else max(self.needed, min(cached, capacity))
 
     def fits_despite_fragmentation(self, capacity: int, *, expandable: bool = False) -> bool:
-        """Whether torch can allocate every block within `capacity`, despite fragmentation."""
+        """Return whether torch can place every block within `capacity` even if memory is fragmented."""
         spare = self.bound - self.allocated
         room = capacity - self.overhead[1] - spare
         expandable = expandable or self.is_expandable

@@ -1,4 +1,4 @@
-"""Memory estimate of a config with a model: every term at rest and at the peak of each phase."""
+"""Estimate the memory of a config with a model: every term at rest, and at the peak of each phase."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ AT_REST = "at rest"
 
 @dataclass(frozen=True, slots=True)
 class MemoryTerm:
-    """Bytes of one term at rest and at the peak of each phase."""
+    """The bytes of one term at rest and at the peak of each phase."""
 
     name: str
     bytes: int
@@ -77,7 +77,7 @@ class MemoryTerm:
 
 @dataclass(frozen=True, slots=True)
 class MemoryUsage:
-    """Memory usage of a rank's GPU or of a host."""
+    """The memory usage of a rank's GPU or of a host."""
 
     at_rest: int
     peak: Mapping[str, int]
@@ -87,16 +87,16 @@ class MemoryUsage:
 
     @property
     def highest_peak(self) -> int:
-        """Highest peak, or the usage at rest if that is higher."""
+        """The highest peak of any phase, or the usage at rest if that is higher."""
         return max(self.at_rest, *self.peak.values())
 
     @property
     def upper_bound(self) -> int:
-        """Highest of the upper bounds of all phases."""
+        """The highest upper bound of any phase."""
         return max(self.at_rest, *self.bound.values())
 
     def lower_bound(self, lowering: Sequence[UnmodeledSetting]) -> int:
-        """Return the highest upper bound without the terms that these settings may lower."""
+        """Return the highest upper bound, leaving out the terms that the settings in `lowering` may reduce."""
         if not lowering:
             return self.upper_bound
         if not all(each.terms for each in lowering):
@@ -114,7 +114,7 @@ class MemoryUsage:
         return max(bounds)
 
     def least_needed(self, lowering: Sequence[UnmodeledSetting]) -> int:
-        """Return the highest peak without slack and without the terms that these settings may lower."""
+        """Return the highest peak without slack, leaving out the terms that the settings in `lowering` may reduce."""
         if not all(each.terms for each in lowering):
             return 0
         names = frozenset[str]().union(*(each.terms for each in lowering))
@@ -143,7 +143,7 @@ class MemoryUsage:
 
 @dataclass(frozen=True, slots=True)
 class CollectiveCalls:
-    """Calls of one collective operation in one phase of a step."""
+    """The calls of one collective operation in a phase of a step."""
 
     phase: str
     name: str
@@ -154,14 +154,14 @@ class CollectiveCalls:
 
     @property
     def sent(self) -> int:
-        """Number of bytes that a rank sends with a ring algorithm."""
+        """Number of bytes that a rank sends if the collective uses a ring algorithm."""
         times = 2 if self.name == "all_reduce" else 1
         return times * self.numel * self.itemsize * (self.ranks - 1) // self.ranks
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Memory usage of a rank and of a host."""
+    """The memory usage of a rank and of its host."""
 
     release: str
     world_size: int
@@ -189,7 +189,7 @@ class Estimate:
         return any(term.bytes > 1024 for term in self.rank.terms if term.name in ACTIVATION_TERMS)
 
     def verdict(self, name: str, least: int, most: int | None = None, margin: int = 0) -> Verdict:
-        """Return the verdict on `rank` or `host` with `least` bytes (up to `most`, if a range of sizes is possible)."""
+        """Return the verdict on whether `rank` or `host` fits `least` bytes, or up to `most` if a range is possible."""
         needed = (self.rank if name == RANK else self.host).upper_bound + margin
         if needed <= least:
             return self._fits_unless_raised(name)
@@ -200,13 +200,13 @@ class Estimate:
         return EXCEEDS
 
     def _fits_unless_raised(self, name: str) -> Verdict:
-        """Return `fits`, or a weaker verdict if an unestimated setting or a missing input may need more memory."""
+        """Return `fits`, or a weaker verdict if an unestimated setting or a missing input may raise the usage."""
         if any(name in each.raises for each in self.unmodelled):
             return UNKNOWN
         return TIGHT if any(name in each.raises for each in self.assumed) else FITS
 
     def device_verdict(self, least: int, most: int | None = None) -> DeviceVerdict:
-        """Return the verdict on a rank's process on a GPU with `least` bytes (up to `most`, if a range is possible).
+        """Return the verdict on whether a rank fits a GPU with `least` bytes, or up to `most` if a range is possible.
 
         The process fits if the upper bound does, with all cached blocks and the highest overheads. The process does not
         fit if not even the allocated bytes do, with the lowest overheads.
@@ -239,7 +239,7 @@ class Estimate:
         return DeviceVerdict(verdict, reason, is_assumed=verdict == TIGHT)
 
     def lower_bound(self, name: str) -> int:
-        """Return the upper bound of `rank` or `host` without the terms that could be smaller than estimated."""
+        """Return the upper bound of `rank` or `host`, leaving out terms that may be smaller than estimated."""
         side = self.rank if name == RANK else self.host
         return side.lower_bound([each for each in (*self.unmodelled, *self.assumed) if name in each.lowers])
 
@@ -279,7 +279,7 @@ CARD = "the name fits several cards, which differ: name the card"
 
 
 class DeviceVerdict(NamedTuple):
-    """A verdict, and the assumption that decides it."""
+    """A verdict for a GPU, and the assumption that decides it."""
 
     word: Verdict
     reason: str = ""
@@ -288,7 +288,7 @@ class DeviceVerdict(NamedTuple):
 
 
 def _cached_blocks(device: DeviceUsage, capacity: int) -> DeviceVerdict | None:
-    """Return the verdict if cached blocks do not fit next to the tensors, or None if they are no problem."""
+    """Return the verdict if cached blocks do not fit beside the tensors, or None if they do."""
     if device.high() <= capacity:
         return None
     survives, equal = (
@@ -308,13 +308,13 @@ def _describe_deciding_settings(settings: Iterable[UnmodeledSetting]) -> str:
 
 
 class MemoryLimit(NamedTuple):
-    """Bytes that a rank and a host have, or None for no limit."""
+    """Bytes available to a rank and to a host; None means no limit."""
 
     rank: int | None = None
     host: int | None = None
 
     def fits(self, estimate: Estimate) -> bool:
-        """Whether the upper bounds of `estimate` are within the limits."""
+        """Return whether the upper bounds of `estimate` stay within the limits."""
         if self.rank is not None and estimate.rank.upper_bound > self.rank:
             return False
         return self.host is None or estimate.host.upper_bound <= self.host
@@ -371,7 +371,7 @@ def simulate(
 
 
 def usage_of(pool: MemoryPool, engine: Engine | None = None, times: int = 1) -> MemoryUsage:
-    """Collect the memory usage of a rank, or of a host with `times` ranks."""
+    """Return the memory usage of a rank, or of a host on which `times` ranks run."""
     phases = [*PHASES, *([SAVE] if SAVE in pool.peaks else [])]
     parts = {AT_REST: pool.live}
     parts |= {phase: dict(pool.peaks[phase].live) for phase in phases if phase in pool.peaks}
@@ -399,7 +399,7 @@ def usage_of(pool: MemoryPool, engine: Engine | None = None, times: int = 1) -> 
 
 
 def upper_bound_of_peak(count: int, phase: str, engine: Engine | None = None) -> int:
-    """Return the upper bound of a peak of `count` bytes.
+    """Return the upper bound for a peak of `count` bytes.
 
     The step may allocate one more gradient of the largest parameter, as may forward and backward passes that
     gather parameters. Both gradients are on the rank, not on the host.
@@ -498,7 +498,7 @@ _cached_estimate = lru_cache(maxsize=32)(_estimate)
 def _device_usage(
     ledger: MemoryLedger, engine: Engine, arch: Architecture, batch: MicroBatch
 ) -> DeviceUsage | None:
-    """Return the GPU usage of a rank's process, or None if its allocations were not recorded."""
+    """Return the GPU usage of a rank's process, or None if no allocations were recorded."""
     pool = ledger.rank
     if pool.events is None:
         return None

@@ -1,4 +1,4 @@
-"""`fit`: the smallest changes to a config and its script that fit a GPU, trying those that cost least speed first."""
+"""Find the smallest changes with which a run fits a GPU, preferring those that cost the least speed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ NVME = "/local_nvme"
 
 @dataclass(frozen=True, slots=True)
 class FittingChanges:
-    """The changes that a search found, with the usage after each; empty if no change is needed.
+    """The changes that a search found, with the usage after each; empty if the run fits already.
 
     `ranks`: world size that would fit if no changes do, or None. `chosen`: the changes one by one;
     `changes` groups those without an effect of their own.
@@ -72,13 +72,13 @@ class FittingChanges:
 
 
 class ChangedRun(Protocol):
-    """A training run after some changes."""
+    """A training run with some changes applied."""
 
     def answer(self, room: MemoryLimit = NO_LIMIT) -> Estimate:
-        """Estimate the memory, or raise `LimitExceededError` as soon as the estimate exceeds a limit."""
+        """Estimate the memory; raise `LimitExceededError` as soon as the estimate exceeds `room`."""
 
     def known_defects(self) -> frozenset[str]:
-        """Return known defects of the release that affect the run, which then crashes or trains something wrong."""
+        """Return the defects of the release that make the run crash or train wrong weights."""
 
 
 RunAfter = Callable[[Sequence[ConfigChange], int], ChangedRun]
@@ -96,7 +96,7 @@ def fit(
     run_after: RunAfter | None = None,
     change_batch: ChangeBatch = change_of_values,
 ) -> FittingChanges:
-    """Find the smallest changes after which rank and host fit, according to `dsconfig memory`.
+    """Find the smallest changes with which rank and host fit, according to `dsconfig memory`.
 
     Args:
         config: effective values of the config.
@@ -114,14 +114,14 @@ def fit(
 
 
 class UnfilledRun(NamedTuple):
-    """A run whose config is complete without a consumer, so that a change has no further consequences."""
+    """A run whose config no consumer completes, so that a change affects nothing but the changed values."""
 
     config: ConfigValues
     model: Architecture
     job: TrainingJob
 
     def after(self, changes: Sequence[ConfigChange], world_size: int) -> UnfilledRun:
-        """Return the run after these changes."""
+        """Return the run with these changes applied."""
         values, batch = change_values(self.config, changes), self.job.micro_batch
         micro_before, micro = (integer_value(each.values, MICRO) for each in (self.config, values))
         if micro and micro_before:
@@ -136,11 +136,11 @@ class UnfilledRun(NamedTuple):
         return self._replace(config=values, job=job)
 
     def answer(self, room: MemoryLimit = NO_LIMIT) -> Estimate:
-        """Estimate the memory, or raise `LimitExceededError` as soon as the estimate exceeds a limit."""
+        """Estimate the memory; raise `LimitExceededError` as soon as the estimate exceeds `room`."""
         return estimate(self.config, self.model, self.job, room)
 
     def known_defects(self) -> frozenset[str]:
-        """Return an empty set, because only the rules of `check` know a release's defects."""
+        """Return an empty set; only the rules of `check` know the defects of a release."""
         return frozenset()
 
 
@@ -149,7 +149,7 @@ def _cache_key(chosen: Sequence[ConfigChange], ranks: int) -> tuple[str, ...]:
 
 
 class FitSearch:
-    """Search for a sufficient set of changes; see `fit`."""
+    """Search for a set of changes that suffices; see `fit`."""
 
     def __init__(
         self,
@@ -180,7 +180,7 @@ class FitSearch:
         """Estimates that fit, keyed by their changes."""
 
     def estimate(self, chosen: Sequence[ConfigChange], ranks: int) -> Estimate | None:
-        """Return the estimate after these changes, or None if the release or the model does not support them."""
+        """Estimate the run with these changes; return None if the release or the model does not support them."""
         cached = self.fitting.get(_cache_key(chosen, ranks))
         try:
             return cached or self.run_after(chosen, ranks).answer()
@@ -188,7 +188,7 @@ class FitSearch:
             return None
 
     def fits(self, chosen: Sequence[ConfigChange], ranks: int) -> bool | None:
-        """Whether rank (and host, if limited) fit after these changes, or None if they are unsupported or defective."""
+        """Return whether rank and host fit with these changes, or None if the changes are not usable."""
         try:
             run = self.run_after(chosen, ranks)
             if run.known_defects() - self.defects:
@@ -201,7 +201,7 @@ class FitSearch:
         return fitting is not None
 
     def fit(self) -> FittingChanges:
-        """Apply changes until the run fits, then drop the changes that are not needed."""
+        """Apply changes until the run fits, then drop those that turn out to be unnecessary."""
         first, ranks = self.first, self.first.world_size
         if self.limits.fits(first):
             return self._result(first, fits=True)
@@ -233,7 +233,7 @@ class FitSearch:
         )
 
     def _drop_unneeded_changes(self, chosen: list[ConfigChange], ranks: int) -> list[ConfigChange]:
-        """Drop the changes that are not needed, starting with costly ones.
+        """Drop the unnecessary changes, starting with the most expensive.
 
         The search repeats, because one change can make another unnecessary.
         """
@@ -249,7 +249,7 @@ class FitSearch:
         return chosen
 
     def _usage_after_each_change(self, chosen: Sequence[ConfigChange]) -> tuple[AppliedChange, ...]:
-        """Return the upper bounds after each change."""
+        """Return each change with the upper bounds after it."""
 
         def usage_of(changes: Sequence[ConfigChange]) -> tuple[int, int] | None:
             estimate = self.estimate(changes, self.first.world_size) if changes else self.first
@@ -274,7 +274,7 @@ class FitSearch:
 def candidate_changes(
     config: ConfigValues, job: TrainingJob, shard_numel: int = 0, change_batch: ChangeBatch = change_of_values
 ) -> Iterator[ConfigChange]:
-    """Yield candidate changes, from the cheapest in speed to the most expensive.
+    """Yield candidate changes, starting with those that cost the least speed.
 
     `shard_numel`: number of elements in the largest shard if host memory is limited too, else 0. ZenFlow is removed
     before stage 3, which supports ZenFlow with neither zero.Init nor checkpointing.
@@ -308,7 +308,7 @@ def candidate_changes(
 def _zenflow_changes(
     values: Mapping[str, Json], stage: int, checkpointing: bool, in_shards: bool
 ) -> Iterator[ConfigChange]:
-    """Yield changes that offload ZenFlow's states, then remove ZenFlow, with changes that stage 3 then allows."""
+    """Yield changes that offload ZenFlow's states or remove ZenFlow, and those that stage 3 then allows."""
     if not values.get(f"{ZENFLOW}.offload"):
         yield change_of_values({f"{ZENFLOW}.offload": True, f"{ZERO}overlap_comm": True})
     yield change_of_values({ZENFLOW: None})
@@ -338,7 +338,7 @@ SECTIONS = (f"{ZERO}offload_optimizer", f"{ZERO}offload_param")
 
 
 def _offload_changes(config: ConfigValues) -> Iterator[ConfigChange]:
-    """Yield changes that offload the optimizer, then the parameters."""
+    """Yield changes that offload first the optimizer, then the parameters."""
     values = config.values
     for section in SECTIONS:
         if values.get(f"{section}.device") in (None, "none"):
@@ -350,7 +350,7 @@ def _offload_changes(config: ConfigValues) -> Iterator[ConfigChange]:
 
 
 def _host_changes(values: Mapping[str, Json], shard_numel: int) -> Iterator[ConfigChange]:
-    """Yield changes that disable pinning, which rounds sizes up, then use NVMe with buffers that are large enough."""
+    """Yield changes that turn off pinning, which pads buffers, and then use NVMe with large enough buffers."""
     for section in SECTIONS:
         if values.get(f"{section}.pin_memory") is not False:
             yield change_of_values({f"{section}.pin_memory": False})
@@ -365,7 +365,7 @@ def _host_changes(values: Mapping[str, Json], shard_numel: int) -> Iterator[Conf
 def smaller_batches(
     values: Mapping[str, Json], zenflow: bool, change_batch: ChangeBatch
 ) -> Iterator[ConfigChange]:
-    """Yield smaller micro batches with more accumulation steps; `zenflow`: scale ZenFlow's intervals too."""
+    """Yield smaller micro batches with more accumulation steps, scaling ZenFlow's intervals if needed."""
     counts = (STEPS, f"{ZENFLOW}.update_interval") if zenflow else (STEPS,)
     micro, steps = integer_value(values, MICRO), max(1, integer_value(values, counts[-1]))
     interval = max(1, integer_value(values, f"{ZENFLOW}.select_interval") // steps)
@@ -378,13 +378,13 @@ def smaller_batches(
 
 
 def integer_value(values: Mapping[str, Json], key: str) -> int:
-    """Return the integer value of a key, or 0 if the key has no integer value."""
+    """Return the integer value of a key, or 0 if its value is not an integer."""
     value = values.get(key)
     return int(value) if isinstance(value, (int, float)) else 0
 
 
 def _largest_shard(config: ConfigValues, model: Architecture, job: TrainingJob) -> int:
-    """Return the number of elements in a rank's largest shard, rounded up to a multiple of 1024."""
+    """Return the number of elements in a rank's largest shard, rounded up to a multiple of 1,024."""
     setup = setup_of(config, job)
     tape = record_forward_pass(model, micro_batch_of(setup, job))
     largest = max((weight.numel for weight in tape.weights), default=0)

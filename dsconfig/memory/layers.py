@@ -1,4 +1,4 @@
-"""Layers of transformer models as autograd operations: linear layers, norms, attention, masks and embeddings."""
+"""Layers of transformer models as autograd operations: linear layers, attention, masks and embeddings."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from dsconfig.memory.models.architecture import Architecture, MicroBatch
 
 
 def cast_tensor(tape: ForwardTape, x: ActivationTensor, itemsize: int) -> ActivationTensor:
-    """Record `x.to(dtype)`, or return `x` itself if it already has the dtype."""
+    """Record `x.to(dtype)`, which returns `x` itself if it already has the dtype."""
     if x.itemsize == itemsize:
         return x
     return tape.op([x], tape.tensor(x.numel, itemsize, x.requires_grad))
 
 
 def to_fp32_under_autocast(tape: ForwardTape, x: ActivationTensor) -> ActivationTensor:
-    """Cast to fp32 where CUDA's autocast does: for pow, norms and softmax (`AT_FORALL_FP32`, ATen/autocast_mode.h)."""
+    """Cast to fp32 for the operations that CUDA autocast runs in fp32: pow, norms and softmax."""
     return cast_tensor(tape, x, 4) if tape.autocast else x
 
 
@@ -34,7 +34,7 @@ def linear(
     *,
     flat: bool = False,
 ) -> ActivationTensor:
-    """Record `nn.Linear`; under autocast the input and the weight are cast, and the copies are saved.
+    """Record `nn.Linear`; autocast casts the input and the weight, and saves the copies.
 
     `flat`: the input is two-dimensional, so that the bias is part of the product (`addmm`).
     """
@@ -68,7 +68,7 @@ def linear(
 def saved_inputs(
     tape: ForwardTape, x: ActivationTensor, weights: Sequence[ModelParameter]
 ) -> list[ActivationTensor]:
-    """Return the inputs that a matmul saves: none if its weights are frozen, except in stage 3's linear layer."""
+    """Return the inputs that a matmul saves, none if its weights are frozen and it is not stage 3's linear layer."""
     is_stage3_linear = tape.saves_linear_inputs and weights[0].is_linear
     return [x] if is_stage3_linear or any(weight.requires_grad for weight in weights) else []
 
@@ -90,7 +90,7 @@ def _lora_linear(
 
 
 def add_residual(tape: ForwardTape, x: ActivationTensor, y: ActivationTensor) -> ActivationTensor:
-    """Record a residual addition, whose inputs share the gradient; on a CPU, mixed dtypes are cast first."""
+    """Record a residual addition, whose inputs share one gradient; CPU kernels first cast mixed dtypes."""
     same_dtype, itemsize = x.itemsize == y.itemsize, max(x.itemsize, y.itemsize)
     cast_first = 0 if same_dtype or not tape.on_cpu else itemsize * x.numel
     return tape.op([x, y], tape.tensor(x.numel, itemsize), temporary=cast_first, shares_grad=same_dtype)
@@ -117,7 +117,7 @@ def relu(tape: ForwardTape, module: Module, x: ActivationTensor) -> ActivationTe
 
 
 def gated_activation(tape: ForwardTape, module: Module, both: ActivationTensor) -> ActivationTensor:
-    """Record `act(gate) * up` on the halves of one tensor; the backward pass concatenates their gradients."""
+    """Record `act(gate) * up` on the halves of one tensor, whose gradients are concatenated in the backward pass."""
     count = both.numel // 2
     with tape.record_module(module):
         gate = tape.op([both], tape.tensor(count, both.itemsize), [both])
@@ -125,7 +125,7 @@ def gated_activation(tape: ForwardTape, module: Module, both: ActivationTensor) 
 
 
 def gelu_new(tape: ForwardTape, module: Module | None, x: ActivationTensor) -> ActivationTensor:
-    """Record `NewGELUActivation`: seven operations, of which the power, tanh and products save tensors."""
+    """Record `NewGELUActivation`: seven operations, of which pow, tanh and the products save tensors."""
     count = x.numel
     with nullcontext() if module is None else tape.record_module(module, x):
         # 0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3))), one tensor per operation.
@@ -145,7 +145,7 @@ def gelu_new(tape: ForwardTape, module: Module | None, x: ActivationTensor) -> A
 
 
 def dropout(tape: ForwardTape, x: ActivationTensor, rate: float) -> ActivationTensor:
-    """Record dropout, which saves a mask of one byte per element."""
+    """Record dropout, which saves a mask with one byte per element."""
     if not rate:
         return x
     mask = tape.tensor(x.numel, 1, requires_grad=False)
@@ -157,7 +157,7 @@ def dropout(tape: ForwardTape, x: ActivationTensor, rate: float) -> ActivationTe
 
 
 class AttentionHeads(NamedTuple):
-    """Dimensions of an attention layer."""
+    """The dimensions of an attention layer."""
 
     num_heads: int
     num_kv_heads: int
@@ -197,7 +197,7 @@ class AttentionHeads(NamedTuple):
 
 
 def multi_head_dimensions(arch: Architecture, batch: MicroBatch, **options: bool) -> AttentionHeads:
-    """Return the dimensions of attention without shared key/value heads; `options` are flags of `AttentionHeads`."""
+    """Return the dimensions of attention in which each query head has its own key and value head."""
     size = arch.hidden_size // arch.num_heads
     tokens = batch.micro_batch_size, batch.sequence_length
     return AttentionHeads(arch.num_heads, arch.num_heads, size, *tokens, arch.attention_dropout, **options)
@@ -213,7 +213,7 @@ def attention(
     mask: ActivationTensor | None = None,
     softcap: bool = False,
 ) -> ActivationTensor:
-    """Record attention and return its output; `softcap`: attention scores go through a tanh (Gemma 2)."""
+    """Record attention and return its output; `softcap` passes the scores through a tanh (Gemma 2)."""
     itemsize = 2 if tape.autocast else tape.itemsize
     if kind == "eager":
         return _eager_attention(tape, heads, query, key, value, itemsize, softcap)
@@ -240,7 +240,7 @@ def attention(
 
 
 def _repeat_kv(tape: ForwardTape, heads: AttentionHeads, x: ActivationTensor) -> ActivationTensor:
-    """Record `repeat_kv`, which copies key or value heads once for each query head that shares them."""
+    """Record `repeat_kv`, which copies each key or value head for every query head that shares it."""
     if heads.num_kv_heads == heads.num_heads:
         return x
     return tape.op([x], tape.tensor(heads.numel, x.itemsize))
@@ -255,7 +255,7 @@ def _eager_attention(
     itemsize: int,
     softcap: bool,
 ) -> ActivationTensor:
-    """Record `eager_attention_forward`: scores of S×S per head, softmax in fp32, and a cast back."""
+    """Record `eager_attention_forward`: S×S scores per head, softmax in fp32, and a cast back."""
     count = heads.batch_size * heads.num_heads * heads.sequence_length**2
     key, value = _repeat_kv(tape, heads, key), _repeat_kv(tape, heads, value)
     query, key, value = (cast_tensor(tape, x, itemsize) for x in (query, key, value))
@@ -311,7 +311,7 @@ def _unfused_sdpa(
 def _softmax_with_sinks(
     tape: ForwardTape, heads: AttentionHeads, scores: ActivationTensor
 ) -> ActivationTensor:
-    """Record softmax over scores and one sink per head, which is then dropped (gpt-oss `eager_attention_forward`)."""
+    """Record softmax over scores and one sink per head that is dropped afterwards (gpt-oss)."""
     lines = heads.batch_size * heads.num_heads * heads.sequence_length
     count, itemsize = scores.numel + lines, scores.itemsize
     combined = tape.op([scores], tape.tensor(count, itemsize))
@@ -327,7 +327,7 @@ def _softmax_with_sinks(
 
 
 class AttentionMasks:
-    """Attention masks of a model: float masks for `eager`, and boolean masks for sliding windows under `sdpa`."""
+    """The attention masks of a model: float masks for `eager`, boolean sliding-window masks for `sdpa`."""
 
     def __init__(self, tape: ForwardTape, arch: Architecture, batch: MicroBatch) -> None:
         self.tape, self.sliding_layers = tape, frozenset(arch.sliding_layers)
@@ -351,11 +351,11 @@ class AttentionMasks:
         return self.tape.op([], self.tape.tensor(count, itemsize, requires_grad=False))
 
     def for_layer(self, layer: int) -> ActivationTensor | None:
-        """Return the mask of a layer, or None."""
+        """Return the mask of a layer, or None if it uses none."""
         return self.sliding if layer in self.sliding_layers else self.full
 
     def release(self) -> None:
-        """Drop the masks at the end of the model's forward pass."""
+        """Drop the masks when the model's forward pass ends."""
         masks = {mask: None for mask in (self.full, self.sliding) if mask is not None}
         if masks:
             self.tape.keep_alive(*masks)
@@ -365,7 +365,7 @@ class AttentionMasks:
 
 
 def lm_head(tape: ForwardTape, words: Module, arch: Architecture) -> Module:
-    """Create the LM head, whose weight may be the tied embedding."""
+    """Create the LM head, whose weight may be tied to the embedding."""
     rows = arch.vocab_size // arch.lm_head_shards
     sizes = () if arch.tie_word_embeddings else ((rows, arch.hidden_size),)
     head = tape.module("lm_head", *sizes, *((rows,) if arch.lm_head_bias else ()), casts=True)
@@ -378,7 +378,7 @@ def lm_head(tape: ForwardTape, words: Module, arch: Architecture) -> Module:
 def embed_tokens(
     tape: ForwardTape, table: Module, count: int, batch: MicroBatch, scaled: bool = False
 ) -> ActivationTensor:
-    """Record the lookup of token embeddings, which Gemma multiplies by `sqrt(hidden_size)`."""
+    """Record the lookup of token embeddings, which Gemma scales by `sqrt(hidden_size)`."""
     with tape.record_module(table):
         x = tape.op([], tape.tensor(count), weights=table.weights)
         if scaled:

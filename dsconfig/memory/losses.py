@@ -1,4 +1,4 @@
-"""Logits of a language model, and the loss that a training method computes from them."""
+"""Record a language model's logits and the loss that a training method computes from them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def language_loss(
     softcap: bool = False,
     scaled: bool = False,
 ) -> None:
-    """Record the output projection and the loss; `shards`: number of ranks that share the head.
+    """Record the output projection and the loss, with the LM head sharded over `shards` ranks.
 
     `softcap`: logits go through a tanh (Gemma 2); `scaled`: logits are divided by a constant (Granite).
     """
@@ -125,14 +125,14 @@ def loss_in_logits_dtype(tape: ForwardTape, logits: ActivationTensor) -> None:
 def _score(
     tape: ForwardTape, head: Module, weights: Sequence[ModelParameter], x: ActivationTensor, rows: int
 ) -> None:
-    """Record the head of a reward model (`ForSequenceClassification`): one score per token, and no logits."""
+    """Record the head of a reward model (`ForSequenceClassification`), which outputs one score per token."""
     with tape.record_module(head, x):
         score = tape.op([x], tape.tensor(rows), saved_inputs(tape, x, weights), weights)
     tape.op([score], tape.tensor(1, 4), shares_grad=True)
 
 
 def _log_probs_of_labels(tape: ForwardTape, logits: ActivationTensor, rows: int) -> ActivationTensor:
-    """Record `log_softmax` and the `gather` of labels, whose backward pass zero-fills a tensor over the vocabulary."""
+    """Record `log_softmax` and `gather`, whose backward pass zero-fills a tensor the size of the logits."""
     log_probs = tape.tensor(logits.numel, logits.itemsize, label=LOGITS)
     tape.op([logits], log_probs, [log_probs])
     labels = tape.op([], tape.tensor(rows, 8, requires_grad=False))
@@ -156,7 +156,7 @@ def preference_loss(
 def preference_loss_in_fp32(
     tape: ForwardTape, hidden_states: ActivationTensor, logits: ActivationTensor, rows: int
 ) -> None:
-    """Record a preference loss of LLaMA-Factory, which casts all logits to fp32 (train/dpo/trainer.py).
+    """Record LLaMA-Factory's preference loss, which casts all logits to fp32 (train/dpo/trainer.py).
 
     The fp32 logits stay referenced while the reference model computes its own logits.
     """
@@ -171,7 +171,7 @@ def preference_loss_in_fp32(
 def likelihood_and_preference_loss(
     tape: ForwardTape, hidden_states: ActivationTensor, logits: ActivationTensor, rows: int
 ) -> None:
-    """Record the loss of CPO, SimPO and ORPO: cross entropy of the chosen half, and log-probabilities of all labels.
+    """Record the CPO, SimPO or ORPO loss: cross entropy of the chosen half, log-probabilities of all labels.
 
     Source: trl cpo_trainer.py, `concatenated_forward`; the shifted logits of the chosen half are copied.
     """
@@ -185,7 +185,7 @@ def likelihood_and_preference_loss(
 def policy_gradient_loss(
     tape: ForwardTape, hidden_states: ActivationTensor, logits: ActivationTensor, rows: int
 ) -> None:
-    """Record the loss of GRPO, RLOO and PPO, which divides logits by the temperature.
+    """Record the GRPO, RLOO or PPO loss, which divides the logits by the temperature.
 
     Source: trl grpo_trainer.py, ppo_trainer.py.
     """
@@ -198,7 +198,7 @@ def policy_gradient_loss(
 def divergence_loss(
     tape: ForwardTape, hidden_states: ActivationTensor, logits: ActivationTensor, _: int
 ) -> None:
-    """Record the Jensen-Shannon divergence of student and teacher (trl gkd_trainer.py, `generalized_jsd_loss`).
+    """Record the Jensen-Shannon divergence between student and teacher (`generalized_jsd_loss` in TRL).
 
     Local variables keep the tensors alive until the loss returns. `kl_div` with `log_target` runs as exponential,
     difference and product (ATen/native/Loss.cpp).

@@ -1,4 +1,4 @@
-"""Ledger of allocated bytes on a rank and its host, by term, with the peak of each phase."""
+"""Record the bytes allocated on a rank and its host by term, and the peak of each phase."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class LimitExceededError(Exception):
 
 
 class PhasePeak(NamedTuple):
-    """Highest total of a phase, and the terms that add up to the total."""
+    """The highest total of a phase, and the terms that add up to it."""
 
     bytes: int
     live: Mapping[str, int]
 
 
 class MemoryPool:
-    """Live bytes of one memory (a rank's or a host's) by term, and the peak of each phase."""
+    """The live bytes in one memory (a rank's or a host's) by term, and the peak of each phase."""
 
     __slots__ = ("_top", "events", "limit", "live", "peaks", "phase", "step_start", "total")
 
@@ -45,7 +45,7 @@ class MemoryPool:
         """Number of events recorded before the step."""
 
     def add(self, name: str, count: int) -> None:
-        """Allocate bytes of a term, or free them if `count` is negative."""
+        """Allocate bytes for a term, or free them if `count` is negative."""
         # Peaks are recorded lazily, just before memory is freed; allocations alone can only raise the total.
         if count < 0 and self.total > self._top:
             self.record_peak()
@@ -55,7 +55,7 @@ class MemoryPool:
             self.events.append((name, count))
 
     def record_peak(self) -> None:
-        """Record the current total if it is the highest so far in the phase.
+        """Record the current total if it is the highest so far in this phase.
 
         Raises:
             LimitExceededError: the total exceeds the limit.
@@ -67,11 +67,11 @@ class MemoryPool:
             self.peaks[self.phase] = PhasePeak(self.total, self.live.copy())
 
     def mark_step_start(self) -> None:
-        """Record that the step starts now."""
+        """Mark the current total as the start of the step."""
         self.step_start = len(self.events or ())
 
     def enter(self, phase: str) -> None:
-        """Start a phase of the run, or resume one."""
+        """Enter a phase of the run, either for the first time or again."""
         self.record_peak()
         self.phase = phase
         self._top = self.peaks[phase].bytes if phase in self.peaks else 0
@@ -79,7 +79,7 @@ class MemoryPool:
 
 
 class MemoryLedger:
-    """Live bytes of a process on its rank and its host, optionally combined into one memory.
+    """The live bytes of a process on its rank and its host, which can be combined into one memory.
 
     Engines that were measured on a CPU have one memory for both, so tests compare `combined`.
     """
@@ -92,7 +92,7 @@ class MemoryLedger:
         self._pools = (self.rank, self.host, self.combined) if tracks_combined else (self.rank, self.host)
 
     def allocate(self, name: str, count: int, *, host: bool = False) -> None:
-        """Allocate bytes of a term on the rank or the host."""
+        """Allocate bytes for a term on the rank or the host."""
         if count:
             (self.host if host else self.rank).add(name, count)
             if self._tracks_combined:
@@ -106,7 +106,7 @@ class MemoryLedger:
                 self.combined.add(name, -count)
 
     def allocate_briefly(self, name: str, count: int, *, host: bool = False) -> None:
-        """Allocate bytes and free them at once, which only raises the peak."""
+        """Allocate bytes and free them again immediately, which affects only the peak."""
         self.allocate(name, count, host=host)
         self.free(name, count, host=host)
 
@@ -118,7 +118,7 @@ class MemoryLedger:
             place.total = 0
 
     def enter(self, phase: str) -> None:
-        """Start a phase of the run on the rank and the host."""
+        """Enter a phase of the run, on both the rank and the host."""
         for place in self._pools:
             place.enter(phase)
 
@@ -129,7 +129,7 @@ ZERO = "zero_optimization."
 
 
 class TermDescription(NamedTuple):
-    """Config key that controls a term, and the term's formula.
+    """The config key that controls a term, and the term's formula.
 
     P: trainable parameters, W: data-parallel ranks, T: tokens of a micro batch, V: vocabulary, h: hidden
     size, b: bytes of a weight, p: P/W with padding.

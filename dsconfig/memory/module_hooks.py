@@ -1,4 +1,4 @@
-"""Order of module hooks in the forward and the backward pass of a recorded model."""
+"""Determine the order of module hooks in the forward and backward passes of a recorded model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class ModuleHookCall(NamedTuple):
-    """One module hook: enter or leave, in the forward or the backward pass."""
+    """A call of a module hook, on entering or leaving a module in either pass."""
 
     module: Module
     is_entry: bool
@@ -23,7 +23,7 @@ class ModuleHookCall(NamedTuple):
 
 
 def forward_hook_calls(steps: Sequence[Step], owner: int | None = None) -> Iterator[ModuleHookCall]:
-    """Return the module hooks of a forward pass, in order."""
+    """Yield the module hooks of a forward pass, in order."""
     for step in steps:
         if isinstance(step, (EnterModule, LeaveModule)):
             yield ModuleHookCall(step.module, isinstance(step, EnterModule), False, owner)
@@ -32,7 +32,7 @@ def forward_hook_calls(steps: Sequence[Step], owner: int | None = None) -> Itera
 
 
 def backward_hook_calls(steps: Sequence[Step]) -> Iterator[ModuleHookCall]:
-    """Return the module hooks of a backward pass, recomputations included."""
+    """Yield the module hooks of a backward pass, including recomputations."""
     for step in reversed(steps):
         if isinstance(step, LeaveModule) and step.requires_grad:
             yield ModuleHookCall(step.module, True, True)
@@ -46,7 +46,7 @@ def backward_hook_calls(steps: Sequence[Step]) -> Iterator[ModuleHookCall]:
 
 
 def recomputing_module(rest: Sequence[Step]) -> int | None:
-    """Find the innermost module whose backward has started when the recomputation of a segment begins."""
+    """Return the innermost module whose backward has started when a segment is recomputed."""
     # The backward of a module starts at its `LeaveModule`; the last one still open asks for the lost tensors.
     open_modules: list[int] = []
     for step in reversed(rest):
@@ -58,7 +58,7 @@ def recomputing_module(rest: Sequence[Step]) -> int | None:
 
 
 def module_hook_calls(steps: Sequence[Step], counted: Collection[int] = ()) -> list[ModuleHookCall]:
-    """Return the module hooks of a forward and a backward pass, without post-backward hooks of `counted` modules."""
+    """Return the module hooks of both passes, without post-backward hooks of `counted` modules."""
     visits = [*forward_hook_calls(steps), *backward_hook_calls(steps)]
     return [
         visit
@@ -68,7 +68,7 @@ def module_hook_calls(steps: Sequence[Step], counted: Collection[int] = ()) -> l
 
 
 def recomputed_modules(steps: Sequence[Step]) -> Iterator[int]:
-    """Return the numbers of modules whose forward runs again when segments are recomputed."""
+    """Yield the numbers of the modules whose forward runs again when segments are recomputed."""
     for step in steps:
         if isinstance(step, CheckpointedSegment):
             recomputed, _ = step.split()
@@ -76,7 +76,7 @@ def recomputed_modules(steps: Sequence[Step]) -> Iterator[int]:
 
 
 def modules_never_left(visits: Sequence[ModuleHookCall]) -> list[Module]:
-    """Return the modules whose post-backward hook never fires, because no gradient flows to their inputs."""
+    """Return the modules whose post-backward hook never fires because no gradient reaches their inputs."""
     open_modules: dict[Module, None] = {}
     for visit in visits:
         if visit.is_backward and visit.is_entry:

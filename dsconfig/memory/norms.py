@@ -1,4 +1,4 @@
-"""Norms as autograd operations: the tensors that each implementation in Transformers computes and saves."""
+"""Norms as autograd operations, with the tensors that each Transformers implementation computes and saves."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def normalize(
 
 
 def norm_weights(kind: str, *sizes: int | tuple[int, ...]) -> tuple[int | tuple[int, ...], ...]:
-    """Return the shapes of a norm's parameters: a weight, and a bias for layer norms that have one."""
+    """Return the shapes of a norm's parameters, which are a weight and, for some layer norms, a bias."""
     if kind == "layer_unweighted":
         return ()
     return sizes * 2 if kind in ("layer", "layer_1p") else sizes
@@ -78,7 +78,7 @@ def rms_norm(
 def layer_norm(
     tape: ForwardTape, module: Module, x: ActivationTensor, rows: int, kind: str = "layer"
 ) -> ActivationTensor:
-    """Record `nn.LayerNorm`, which saves its input and the mean and reciprocal root of each token.
+    """Record `nn.LayerNorm`, which saves its input, and the mean and reciprocal root of each token.
 
     `kind`: Nemotron adds 1 to the weight first (`layer_1p`), and OLMo computes in fp32 (`layer_unweighted`).
     """
@@ -96,7 +96,7 @@ def layer_norm(
 
 
 def _layer_norm_fp32(tape: ForwardTape, module: Module, x: ActivationTensor, rows: int) -> ActivationTensor:
-    """Record `CohereLayerNorm`: the input minus its mean twice, squared and scaled, each as a separate operation."""
+    """Record `CohereLayerNorm`, which subtracts the mean, squares and scales in separate operations."""
     itemsize, count = x.itemsize, x.numel
     with tape.record_module(module, x):
         x_fp32 = cast_tensor(tape, x, 4)

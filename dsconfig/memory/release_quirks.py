@@ -1,4 +1,4 @@
-"""Differences between DeepSpeed releases that change memory: the only place where memory depends on the release.
+"""Table of the differences between DeepSpeed releases that affect memory.
 
 Engines read attributes such as `quirks.live_parameter_counter_survives_backward`. Each row was verified in the code of
 the releases before and after the change, and measured with real engines.
@@ -30,7 +30,7 @@ class DeepSpeedVersion(NamedTuple):
 
 
 class MemoryQuirk:
-    """A row of the table: which releases behave as its name says, the source in DeepSpeed, and why it matters."""
+    """A table row: the releases that behave as its name says, the DeepSpeed source, and why it matters."""
 
     def __init__(self, *, since: str = "", before: str = "", source: str, why: str) -> None:
         self.since, self.before, self.source, self.why = since, before, source, why
@@ -47,11 +47,11 @@ class MemoryQuirk:
     def __get__(self, quirks: ReleaseQuirks, owner: type[ReleaseQuirks]) -> bool: ...
 
     def __get__(self, quirks: ReleaseQuirks | None, owner: type[ReleaseQuirks]) -> MemoryQuirk | bool:
-        """Return the row itself on the class, or whether the quirk applies on an instance."""
+        """Return the row itself on the class, and on an instance, whether the quirk applies."""
         return self if quirks is None else self.name in quirks.names
 
     def applies_to(self, release: DeepSpeedVersion) -> bool:
-        """Whether a release has this quirk."""
+        """Return whether a release has this quirk."""
         if self.since and release < DeepSpeedVersion.parse(self.since):
             return False
         return not self.before or release < DeepSpeedVersion.parse(self.before)
@@ -65,7 +65,7 @@ _ENGINE = "runtime/engine.py:DeepSpeedEngine"
 
 
 class ReleaseQuirks:
-    """The quirks of one release; equal to the quirks of another release that behaves the same."""
+    """The quirks of one release; two releases that behave the same compare equal."""
 
     def __init__(self, release: str) -> None:
         """Look up the quirks of a release such as `0.17.2`.
@@ -376,6 +376,6 @@ def quirk_rows() -> tuple[MemoryQuirk, ...]:
 
 
 def release_borders() -> tuple[str, ...]:
-    """Return the releases that change the memory of some config compared with the previous one, oldest first."""
+    """Return the releases that changed the memory of some config, oldest first."""
     borders = {border for row in _ROWS for border in (row.since, row.before) if border}
     return tuple(sorted(borders, key=DeepSpeedVersion.parse))

@@ -1,4 +1,4 @@
-"""Rotary position embeddings as autograd operations, as the model families of Transformers implement them."""
+"""Rotary position embeddings as autograd operations, as implemented by the model families of Transformers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def rotary(
     tape: ForwardTape, x: ActivationTensor, itemsize: int, tables: Sequence[ActivationTensor] = ()
 ) -> ActivationTensor:
-    """Record `apply_rotary_pos_emb` on queries or keys, which saves nothing because cos and sin need no gradient.
+    """Record `apply_rotary_pos_emb`, which saves nothing because cos and sin need no gradient.
 
     `tables`: cos and sin of this layer, which are saved unless the whole model shares them.
     """
@@ -73,7 +73,7 @@ def rotate(
 def _rotate_in_fp32(
     tape: ForwardTape, x: ActivationTensor, tables: list[ActivationTensor]
 ) -> ActivationTensor:
-    """Record the rotation of ERNIE: a cast to fp32, and another one after pairs of elements are exchanged."""
+    """Record ERNIE's rotation, which casts to fp32 before and after exchanging pairs of elements."""
     count = x.numel
     x_cos = tape.op([cast_tensor(tape, x, 4), tables[0]], tape.tensor(count, 4), [tables[0]])
     exchanged = tape.op([x], tape.tensor(count, x.itemsize), temporary=count // 2 * x.itemsize)
@@ -82,7 +82,7 @@ def _rotate_in_fp32(
 
 
 def _rotate_split(tape: ForwardTape, x: ActivationTensor) -> ActivationTensor:
-    """Record the rotation of gpt-oss: two products for each half of a head, and `torch.cat`."""
+    """Record gpt-oss's rotation: two products per half of a head, and `torch.cat`."""
     halves = []
     for _ in range(2):
         products = [tape.op([x], tape.tensor(x.numel // 2, x.itemsize)) for _ in range(2)]
@@ -107,7 +107,7 @@ def rotate_fused(
 def rotate_part(
     tape: ForwardTape, heads: AttentionHeads, x: ActivationTensor, count: int, rotary_dim: int
 ) -> ActivationTensor:
-    """Apply rotary embeddings to `rotary_dim` elements of each of `count` heads, and concatenate them with the rest."""
+    """Apply rotary embeddings to `rotary_dim` elements of each head, and concatenate them with the rest."""
     itemsize, numel = tape.itemsize, heads.num_tokens * count * rotary_dim
     # `rotate_half` builds a new tensor from two slices, which adds a temporary of half the size.
     x_cos = tape.op([], tape.tensor(numel, itemsize))

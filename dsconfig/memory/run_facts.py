@@ -1,4 +1,4 @@
-"""`TrainingJob`: facts about a run besides its config and its model."""
+"""`TrainingJob`: the inputs of an estimate other than the config and the model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class TrainingJob(NamedTuple):
-    """Facts about a training run besides its config and its model."""
+    """The inputs of an estimate other than the config and the model."""
 
     release: str
     """DeepSpeed release number, such as `0.19.8`."""

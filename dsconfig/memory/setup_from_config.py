@@ -1,4 +1,4 @@
-"""Conversion of a config's effective values to an engine's `EngineSetup`, including optimizer and ZenFlow settings."""
+"""Convert the effective values of a config to an `EngineSetup`, including optimizer and ZenFlow settings."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ CLIENTS: Mapping[str, OptimizerCost] = {
 
 
 def cost_from_config(kind: str, params: Mapping[str, Json], offloads: bool) -> OptimizerCost:
-    """Return the memory cost of the optimizer in the config's `optimizer` section.
+    """Return the memory cost of the optimizer in the `optimizer` section.
 
     Raises:
         NotModelledError: the state size of this optimizer is not known.
@@ -83,7 +83,7 @@ def cost_from_config(kind: str, params: Mapping[str, Json], offloads: bool) -> O
 
 
 def cost_of_client_optimizer(name: str, offloads: bool) -> OptimizerCost:
-    """Return the memory cost of a client optimizer; on the host torch allocates one more temporary tensor.
+    """Return the memory cost of an optimizer that the script creates.
 
     Raises:
         NotModelledError: the state size of this optimizer is not known.
@@ -103,7 +103,7 @@ BUCKET = 5 * 10**8
 
 
 def zenflow_section(config: Mapping[str, Json]) -> set[str]:
-    """Return the prefix of the ZenFlow section if the config has one, since even an empty section enables ZenFlow."""
+    """Return the ZenFlow section's prefix if the section exists, because even an empty one enables ZenFlow."""
     zero = config.get("zero_optimization")
     return {ZENFLOW} if isinstance(zero, dict) and isinstance(zero.get("zenflow"), dict) else set()
 
@@ -152,7 +152,7 @@ OFFLOADED = ("cpu", "nvme")
 
 
 def default_client(values: ConfigValues) -> str | None:
-    """Return the client optimizer to assume, or None if the config has an `optimizer` section."""
+    """Return the optimizer to assume for the script, or None if the config has an `optimizer` section."""
     if values.text("optimizer.type"):
         return None
     return (
@@ -175,7 +175,7 @@ def setup_of(values: ConfigValues, job: TrainingJob) -> EngineSetup:
 
 
 def micro_batch_of(setup: EngineSetup, job: TrainingJob) -> MicroBatch:
-    """Return the micro batch of a job, with the dtypes and the parallelism of an engine setup."""
+    """Return the micro batch of a job, with the dtypes and parallelism of an engine setup."""
     batch = job.micro_batch
     return batch._replace(
         itemsize=setup.itemsize,
@@ -192,7 +192,7 @@ def micro_batch_of(setup: EngineSetup, job: TrainingJob) -> MicroBatch:
 def _setup(
     values: ConfigValues, world: int, client: str | None, zero_init: bool, quirks: ReleaseQuirks
 ) -> EngineSetup:
-    """Fill each field of the engine setup from its config key."""
+    """Fill in each field of the engine setup from its config key."""
     half_dtype, stage = values.half_dtype, values.stage
     itemsize = 2 if half_dtype else 4
     offloads_optimizer = stage > 0 and values.text(f"{ZERO}offload_optimizer.device") in OFFLOADED
@@ -245,7 +245,7 @@ def _setup(
 
 
 def _accumulation_key(values: ConfigValues) -> str:
-    """Return the key of the number of micro batches per step, which differs for ZenFlow (`configure_zenflow`)."""
+    """Return the key that sets the number of micro batches per step, which differs with ZenFlow."""
     return f"{ZERO}zenflow.update_interval" if values.has_zenflow else "gradient_accumulation_steps"
 
 
@@ -263,7 +263,7 @@ STAGE3_KEYS = (
 def _grad_accum_itemsize(
     values: ConfigValues, itemsize: int, stage: int, half: str | None, quirks: ReleaseQuirks
 ) -> int:
-    """Return the bytes per element of an accumulated gradient (`engine.get_data_types`)."""
+    """Return the bytes per element in which gradients accumulate (`engine.get_data_types`)."""
     if stage == 2 and quirks.stage2_ignores_grad_accum_dtype:
         return itemsize
     defaults_to_fp32 = not stage and half == "bf16" and quirks.bf16_accumulates_in_fp32_at_stage0
@@ -271,7 +271,10 @@ def _grad_accum_itemsize(
 
 
 def _comm_itemsize(values: ConfigValues, itemsize: int) -> int:
-    """Return the itemsize of a communicated gradient; sequence parallelism has a separate key, with fp32 as default."""
+    """Return the itemsize of communicated gradients.
+
+    With sequence parallelism it has its own key and defaults to fp32.
+    """
     key = "communication_data_type"
     if values.sp_size > 1 and values.values.get(f"seq_parallel_{key}", "fp32") is not None:
         return values.itemsize(f"seq_parallel_{key}", 4)
@@ -279,14 +282,14 @@ def _comm_itemsize(values: ConfigValues, itemsize: int) -> int:
 
 
 def _comm_dtype_is_other_half(values: ConfigValues, half: str | None) -> bool:
-    """Whether gradients are communicated in the other 16-bit dtype than the model's."""
+    """Return whether the communication dtype is the 16-bit dtype that the model does not use."""
     dtype = str(values.values.get("communication_data_type")).lower().removeprefix("torch.")
     others = {"bf16": ("fp16", "float16", "half"), "fp16": ("bf16", "bfloat16")}
     return half is not None and values.sp_size == 1 and dtype in others[half]
 
 
 def _nvme_offload(values: ConfigValues, quirks: ReleaseQuirks) -> NvmeSwapBuffers:
-    """Return the swap buffers that the NVMe offload settings configure."""
+    """Return the swap buffers configured for NVMe offload."""
     optimizer, parameters = (
         values.text(f"{ZERO}{section}.device") == "nvme" for section in ("offload_optimizer", "offload_param")
     )
@@ -312,7 +315,7 @@ def _offload_ratio(values: ConfigValues) -> float:
 
 
 def _leaf_classes(values: ConfigValues) -> tuple[str, ...]:
-    """Return the class names in `leaf_module`; DeepSpeed matches bare or full names (utils/z3_leaf_module.py)."""
+    """Return the class names in `leaf_module`, which DeepSpeed matches by bare or full name."""
     classes = values.values.get(f"{ZERO}leaf_module.classes")
     # utils/z3_leaf_module.py compares the class name, and the name with its module path.
     names = [str(name) for name in classes] if isinstance(classes, list) else []

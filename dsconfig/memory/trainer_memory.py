@@ -1,4 +1,4 @@
-"""Models, sequences and generation that a training method adds to plain fine-tuning."""
+"""The models, sequences and generation that a training method needs beyond plain fine-tuning."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FROZEN, VALUE, VLLM, GENERATION = "frozen models", "value model", "vLLM", "gener
 
 
 class TrainerTraits(NamedTuple):
-    """Traits of a training method that determine its memory, by the name of TRL's trainer."""
+    """The properties of a TRL trainer that determine its memory."""
 
     sequences_per_sample: int = 1
     """Number of sequences per sample that pass through the model together, such as a chosen and a rejected answer."""
@@ -32,7 +32,7 @@ class TrainerTraits(NamedTuple):
     """Kind of loss that the training method computes from the logits."""
 
     def training_objective(self, *, casts_logits: bool) -> TrainingObjective:
-        """Return the loss on the logits; `casts_logits`: preference losses cast to fp32 first, as in LLaMA-Factory."""
+        """Return the loss; `casts_logits` makes preference losses cast to fp32 first, as in LLaMA-Factory."""
         kind = self.objective
         if casts_logits and kind in ("preference", "likelihood_and_preference"):
             kind = "preference_in_fp32"
@@ -67,7 +67,7 @@ TRAINERS = {
 
 
 class TrainerMemory(NamedTuple):
-    """Bytes that a training method adds on a rank to those of plain fine-tuning."""
+    """Bytes per rank that a training method needs beyond plain fine-tuning."""
 
     frozen: int = 0
     """Bytes of frozen models, which stay allocated for the whole run."""
@@ -91,7 +91,7 @@ def trainer_memory(
     frozen: tuple[Architecture, ...],
     vllm_bytes: int | None,
 ) -> TrainerMemory:
-    """Return the bytes that a training method adds on a rank to those of plain fine-tuning.
+    """Return the bytes per rank that a training method needs beyond plain fine-tuning.
 
     `frozen`: models besides the reference model. `vllm_bytes`: bytes that vLLM reserves next to training; None if the
     model generates without vLLM.
@@ -119,7 +119,7 @@ def numel_of(arch: Architecture) -> int:
 
 
 def _generation_bytes(setup: EngineSetup, arch: Architecture, batch: MicroBatch, models: int) -> int:
-    """Return the bytes of all answers' key/value cache, and at stage 3 of the gathered model.
+    """Return the bytes of the key/value cache of all answers and, at stage 3, of the gathered model.
 
     The cache holds all answers of a step. Stage 3 gathers the model, as TRL's `ds3_gather_for_generation` does.
 

@@ -1,4 +1,4 @@
-"""Settings, combinations of settings, models, and sizes that have no memory estimate, or with which DeepSpeed stops.
+"""Reject settings, models and sizes for which there is no memory estimate or with which DeepSpeed fails.
 
 Each setting or combination that was not measured is one row, which also yields the error message. Nothing is guessed.
 """
@@ -66,17 +66,17 @@ AUTOEP_VALUES = {
 
 
 def why_unsupported(name: str) -> str:
-    """Return the reason why a key, or an optimizer by its lower-case name, has no estimate."""
+    """Return why a key, or an optimizer given by its lowercase name, has no estimate."""
     return REASONS.get(name, _ALONE)
 
 
 def unsupported(what: str, why: str, help: str = "") -> NotModelledError:
-    """Return the error for a setting, or a combination of two, that was not measured."""
+    """Return the error for a setting, or a combination of two, that was never measured."""
     return NotModelledError(f"{what} is not supported yet: {why}", help)
 
 
 def stop_error(what: str, why: str, help: str = "") -> NotModelledError:
-    """Return the error for a run that DeepSpeed itself does not finish."""
+    """Return the error for a run that fails in DeepSpeed itself."""
     return NotModelledError(f"DeepSpeed stops {what}: {why}", help)
 
 
@@ -84,14 +84,14 @@ def stop_error(what: str, why: str, help: str = "") -> NotModelledError:
 
 
 class NamedSetting(NamedTuple):
-    """A setting as named in a message, and a function that tells if a config uses the setting."""
+    """A setting with its name for messages, and a predicate that tells whether a config uses it."""
 
     shown: str
     is_used: Callable[[ConfigValues], bool]
 
 
 class UnmeasuredCombination(NamedTuple):
-    """Two settings that were not measured together at some stages."""
+    """Two settings that were never measured together at certain stages."""
 
     first: NamedSetting
     second: NamedSetting
@@ -99,7 +99,7 @@ class UnmeasuredCombination(NamedTuple):
     stages: tuple[int, ...] = (0, 1, 2, 3)
 
     def applies_to(self, values: ConfigValues) -> bool:
-        """Whether a config combines the two settings at one of the stages."""
+        """Return whether a config combines the two settings at one of these stages."""
         return self.first.is_used(values) and self.second.is_used(values) and values.stage in self.stages
 
 
@@ -190,7 +190,7 @@ def reject_config(
     client: str | None = None,
     zero_init: bool = False,
 ) -> None:
-    """Reject a config with a setting, or a combination of settings, without an estimate.
+    """Reject a config that uses a setting, or a combination of settings, without an estimate.
 
     `client`: name of the script's optimizer. Configs that DeepSpeed itself rejects are reported by rules.
 
@@ -240,7 +240,7 @@ def _reject_zenflow(values: ConfigValues, quirks: ReleaseQuirks, client: str | N
 
 
 def _unsupported_zenflow(values: ConfigValues) -> Iterator[str]:
-    """Yield reasons why ZenFlow fails in the first step or trains nothing; rules report earlier failures."""
+    """Yield the reasons why ZenFlow fails in the first step or does not train; rules report earlier failures."""
     if not isinstance(values.values.get(f"{ZERO}zenflow.update_interval"), int):
         yield (
             '`update_interval` is `"auto"`, which makes DeepSpeed set gradient accumulation to 0; use a number'
@@ -285,7 +285,7 @@ def _reject_autoep(values: ConfigValues, quirks: ReleaseQuirks, world: int) -> N
 
 
 def _reject_muon(values: ConfigValues, quirks: ReleaseQuirks) -> None:
-    """Reject Muon where releases differ: before 0.18.3, from 0.19.0 to 0.19.7, and at stage 3 before 0.19.8."""
+    """Reject Muon in releases that differ: before 0.18.3, 0.19.0 to 0.19.7, and stage 3 before 0.19.8."""
     if quirks.muon_stops_without_share_of_group:
         why = "DeepSpeed raises `list index out of range` on a rank without a share of a group"
         raise NotModelledError(f"the optimizer `Muon` is not supported before 0.18.3: {why}")
@@ -325,7 +325,7 @@ _ADAMS = ("adam", "adamw", "adamw-fused", "cpu-adam")
 
 
 def _reject_super_offload(values: ConfigValues, optimizer: str) -> None:
-    """Reject configs with which SuperOffload fails before the first step; below stage 3 SuperOffload is ignored."""
+    """Reject configs with which SuperOffload fails before the first step at stage 3."""
     if not _SUPER.is_used(values) or values.stage != 3:
         return
     if values.text(f"{ZERO}offload_optimizer.device") != "cpu":
@@ -355,7 +355,7 @@ _AUTOTP_FAMILIES = {
 
 
 def reject_model(arch: Architecture, batch: MicroBatch) -> None:
-    """Reject a model, or model sizes, without an estimate for the parallelism of the run.
+    """Reject a model, or sizes of it, for which the run's parallelism has no estimate.
 
     Raises:
         NotModelledError: DeepSpeed or Ulysses rejects the model, or no engine was measured.
@@ -426,7 +426,7 @@ def _reject_autotp_model(arch: Architecture, batch: MicroBatch) -> None:
 
 
 def _reject_uneven_shards(arch: Architecture, sharing: TensorParallelSettings) -> None:
-    """Reject sizes that ranks cannot share evenly, since the ranks would then use different amounts of memory."""
+    """Reject sizes that ranks cannot share evenly, because ranks would then use different amounts of memory."""
     sizes = {"heads": arch.num_heads, "key/value heads": arch.num_kv_heads}
     sizes |= {} if arch.num_experts else {"MLP elements": arch.intermediate_size}
     sizes |= {"vocabulary entries": arch.vocab_size} if sharing.shards_lm_head(arch.has_qk_norms) else {}
@@ -441,7 +441,7 @@ def _reject_uneven_shards(arch: Architecture, sharing: TensorParallelSettings) -
 
 
 def reject_run(setup: EngineSetup, tape: ForwardTape, recomputes: bool) -> None:
-    """Reject model sizes with which DeepSpeed stops in the first steps, or that were not measured.
+    """Reject model sizes with which DeepSpeed fails in the first steps, or that were never measured.
 
     Raises:
         NotModelledError: there is no estimate for this model with this config.
@@ -483,7 +483,7 @@ def _reject_zenflow_shapes(setup: EngineSetup, weights: Sequence[ModelParameter]
 
 
 def _reject_secondary_partition(setup: EngineSetup, tape: ForwardTape) -> None:
-    """Reject hpZ with frozen weights or MoE leaf modules, a combination that was not measured."""
+    """Reject hpZ with frozen weights or MoE leaf modules, which was never measured."""
     has_leaf = any(module.class_name in setup.leaf_classes for module in tape.modules if module.class_name)
     has_frozen = not all(weight.requires_grad for weight in tape.weights)
     if setup.stage == 3 and setup.hpz_size > 1 and (has_leaf or has_frozen):
@@ -520,7 +520,7 @@ def _reject_quantized(setup: EngineSetup, tape: ForwardTape) -> None:
 
 
 def reject_uneven_gather(setup: EngineSetup, weights: Sequence[ModelParameter], second: bool) -> None:
-    """Reject a gather of several modules if the total size of their shards is not aligned.
+    """Reject a gather of several modules whose shards add up to an unaligned size.
 
     With `zero_hpz_partition_size` the first forward pass gathers module by module from the secondary
     partition. The step drops that copy, and later passes gather shards of several modules at once: one module
@@ -542,7 +542,7 @@ def _uneven_error(part: UnevenShard) -> NotModelledError:
 
 
 def _reject_mistyped_grads(setup: EngineSetup, tape: ForwardTape) -> None:
-    """Reject gradient communication dtypes with which the first backward pass of stages 1 and 2 fails."""
+    """Reject communication dtypes with which the first backward pass of stages 1 and 2 fails."""
     if setup.is_unsharded or setup.stage == 3 or setup.uses_bf16_optimizer:
         return
     casts_late = (
@@ -565,7 +565,7 @@ def _reject_mistyped_grads(setup: EngineSetup, tape: ForwardTape) -> None:
 def _reject_small_bucket(
     setup: EngineSetup, communicated: Sequence[ModelParameter], other_dtype: bool
 ) -> None:
-    """Reject buckets that DeepSpeed looks up by the model's dtype and therefore does not find (DSC411)."""
+    """Reject buckets that DeepSpeed fails to find because it looks them up by the model's dtype (DSC411)."""
     total, what = (
         sum(weight.numel for weight in communicated),
         f"with `{ZERO}reduce_bucket_size` {setup.reduce_bucket_size:,}",

@@ -1,4 +1,4 @@
-"""Verdicts on a memory estimate, and the error for configs and models that cannot be estimated."""
+"""Verdicts for memory estimates, and the error for configs and models that cannot be estimated."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RANK, HOST = "rank", "host"
 
 
 class UnmodeledSetting(NamedTuple):
-    """A setting that changes memory by an amount that is not estimated."""
+    """A setting that changes memory by an unknown amount."""
 
     key: str
     """Name of the setting with its value, such as `stage: dpo`."""
@@ -98,7 +98,7 @@ SCRIPT_OPTIMIZER = UnmodeledSetting(
 
 
 class NotModelledError(ValueError):
-    """Raised when the memory of a config with a model cannot be estimated; the message names the setting."""
+    """Raised if the memory of a config and model cannot be estimated; the message names the setting."""
 
     def __init__(self, what: str, help: str = "") -> None:
         super().__init__(f"{what}; {help}" if help else what)

@@ -1,4 +1,4 @@
-"""Shapes that stage 3 cannot quantize or partition within nodes (`zero_quantized_*`, `zero_hpz_partition_size`)."""
+"""Find shapes that stage 3 cannot quantize or partition within a node (ZeRO++)."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ QUANTIZER_ALIGNMENT = 8
 
 
 class UnevenShard(NamedTuple):
-    """A module whose shard on each rank is not a multiple of the quantizer's alignment."""
+    """A module whose shards are not a multiple of the quantizer's alignment."""
 
     module: str
     numel: int
 
 
 def padded_shard_numel(numel: int, ranks: int, parts: int) -> int:
-    """Return the number of elements in one of `parts` shards of a parameter that is padded to a multiple of `ranks`."""
+    """Return the numel of one of `parts` shards of a parameter padded to a multiple of `ranks`."""
     return -(-numel // ranks) * ranks // parts
 
 
 def find_uneven_shard(parameters: Iterable[tuple[str, int]], ranks: int, parts: int) -> UnevenShard | None:
-    """Find the first module whose shards do not meet the quantizer's alignment.
+    """Find the first module whose shards are not a multiple of the quantizer's alignment.
 
     `parameters` are pairs of module name and numel. In the first pass, stage 3 gathers each module on its own
     (`PartitionedParameterCoordinator.fetch_sub_module`, runtime/zero/partitioned_param_coordinator.py), from
@@ -43,7 +43,7 @@ def find_uneven_shard(parameters: Iterable[tuple[str, int]], ranks: int, parts: 
 
 
 class ShardPastParameterEnd(NamedTuple):
-    """A parameter so small that the secondary shard of the last rank would start past the parameter's end."""
+    """A parameter so small that the last rank's secondary shard would start past its end."""
 
     name: str
     numel: int
@@ -66,7 +66,7 @@ def find_shard_past_parameter_end(
 
 
 def is_sent_as_int4(shape: Sequence[int], ranks: int) -> bool:
-    """Whether a gradient is quantized to int4, rather than reduce-scattered as usual.
+    """Return whether a gradient is sent as int4 instead of being reduce-scattered as usual.
 
     Source: `runtime/comm/coalesced_collectives.py:all_to_all_quant_reduce`. Before 0.14, only vectors fell
     back to a reduce-scatter.
@@ -75,7 +75,7 @@ def is_sent_as_int4(shape: Sequence[int], ranks: int) -> bool:
 
 
 class IndivisibleGroups(NamedTuple):
-    """A parameter whose gradient has quantization groups that do not divide evenly among ranks."""
+    """A parameter whose gradient's quantization groups do not divide evenly among ranks."""
 
     name: str
     groups: int

@@ -1,4 +1,4 @@
-"""Typed model of the DeepSpeed config over all releases, one module per domain.
+"""Typed model of the DeepSpeed config over all releases, one module per topic.
 
 Importing this package imports none of its modules: a class is imported when its name is first used. Type
 checkers read the stub beside this file.
@@ -18,7 +18,7 @@ _OTHER_NAMES = {
 
 
 def _modules_by_public_name() -> dict[str, str]:
-    """Return the module of each public name, relative to this package."""
+    """Return the module that defines each public name, relative to this package."""
     from importlib import import_module
 
     modules = dict(_OTHER_NAMES)

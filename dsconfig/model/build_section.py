@@ -1,4 +1,4 @@
-"""Construction of a section from Python values, and the errors for values that the section does not accept."""
+"""Build a section from Python values, and report the values that it does not accept."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _FEW_KEYS = 4
 
 
 class BuildProblem(NamedTuple):
-    """One field with a value that the section does not accept."""
+    """A field whose value the section does not accept."""
 
     path: str
     """The dotted path of the field, such as `zero_optimization.stage`."""
@@ -49,7 +49,7 @@ class BuildProblem(NamedTuple):
 
 
 class BuildError(ValueError):
-    """A section cannot be built from some values; `problems` lists the fields and the values that they accept."""
+    """A section cannot be built from the given values; `problems` lists the fields and what they accept."""
 
     def __init__(self, section: str, problems: Iterable[BuildProblem]) -> None:
         self.section, self.problems = section, tuple(problems)
@@ -65,7 +65,7 @@ class BuildError(ValueError):
 
 
 def build_error(section: str, error: ValidationError) -> BuildError:
-    """Return the error for users that corresponds to a pydantic error from `translate_pydantic_error`."""
+    """Convert an error from `translate_pydantic_error` to the error for users."""
     return BuildError(section, (_problem_from_details(each) for each in error.errors(include_url=False)))
 
 
@@ -79,7 +79,7 @@ def _problem_from_details(details: ErrorDetails) -> BuildProblem:
 def translate_pydantic_error(
     section: str, keys: Mapping[str, KeyInfo], data: Mapping[str, object], error: ValidationError
 ) -> ValidationError:
-    """Translate a pydantic error into one that has an entry per field, in terms of the config.
+    """Translate a pydantic error into one with an entry per field, in terms of the config.
 
     Args:
         section: name of the section class.
@@ -133,7 +133,7 @@ def _error_entries_of_field(
 
 
 def _add_required_length(errors: list[ErrorDetails], accepted: str) -> str:
-    """Return the accepted values in words, with the required length of a list."""
+    """Return the description of accepted values, extended by a list's required length."""
     for details in errors:
         if details["type"] in ("too_short", "too_long"):  # each list of the model has one length
             context = details["ctx"]
@@ -143,13 +143,13 @@ def _add_required_length(errors: list[ErrorDetails], accepted: str) -> str:
 
 
 def unknown_field_error(name: str, keys: Mapping[str, KeyInfo], value: object) -> InitErrorDetails:
-    """Return the pydantic error entry for an unknown field."""
+    """Return pydantic's error entry for an unknown field."""
     message, similar = unknown_key_message(name, keys)
     return _error_entry((_printable_path(name),), message, value, {"meant": similar})
 
 
 def unknown_key_message(name: str, keys: Mapping[str, KeyInfo]) -> tuple[str, tuple[str, ...]]:
-    """Return the message about an unknown key, and the similar keys of the section."""
+    """Return the message about an unknown key, and similar keys of the section."""
     similar = tuple(closest_words(name, keys))
     if similar:
         return f"is not a known key: did you mean `{similar[0]}`?", similar
@@ -164,24 +164,24 @@ def unknown_key_message(name: str, keys: Mapping[str, KeyInfo]) -> tuple[str, tu
 def wrong_value_error(
     name: str, info: KeyInfo, value: object, accepts: str | None = None
 ) -> InitErrorDetails:
-    """Return the pydantic error entry for a value that the field does not accept."""
+    """Return pydantic's error entry for a value that the field does not accept."""
     accepted = accepts or describe_accepted_values(info)
     display = "a value that is hidden" if may_be_secret(name) else _display_value(value)
     return _error_entry((name,), f"must be {accepted}, not {display}", value, {"accepted": accepted})
 
 
 def non_string_key_error(key: object, data: object) -> InitErrorDetails:
-    """Return the pydantic error entry for an object with a key that is not a string."""
+    """Return pydantic's error entry for an object key that is not a string."""
     return _error_entry((), f"must have strings as keys, not `{key!r}`", data, {})
 
 
 def non_json_value_error(name: str, error: NotJsonError, value: object) -> InitErrorDetails:
-    """Return the pydantic error entry for a value without a JSON representation."""
+    """Return pydantic's error entry for a value that JSON cannot represent."""
     return _error_entry((name, *error.path), error.message, value, {"accepted": JSON_VALUE})
 
 
 def entries_of_error(error: ValidationError, parent: KeyPath = ()) -> list[InitErrorDetails]:
-    """Return the entries of a translated error for use in the error of an outer section."""
+    """Return the entries of a translated error, for use in an outer section's error."""
     details = error.errors(include_url=False)
     return [
         _error_entry((*parent, *each["loc"]), each["msg"], each["input"], each["ctx"]) for each in details
@@ -194,7 +194,7 @@ def _error_entry(path: KeyPath, message: str, value: object, context: dict[str, 
 
 
 def _path_of_entry(details: ErrorDetails, data: Json) -> KeyPath:
-    """Return the path of an entry of an inner section, without the names of validators that pydantic inserts."""
+    """Return the path of an inner section's entry, without the validator names that pydantic inserts."""
     location = details["loc"]
     steps_inside = location[len(location) - details["ctx"]["length"] :]
     steps: list[str | int] = []
@@ -208,7 +208,7 @@ def _path_of_entry(details: ErrorDetails, data: Json) -> KeyPath:
 
 
 def describe_accepted_values(info: KeyInfo) -> str:
-    """Return the values that a field accepts, in words, including "auto" if a consumer resolves it."""
+    """Describe the values that a field accepts, including "auto" if a consumer resolves it."""
     arms = list(info.type[1:] if info.type[0] == "union" else (info.type,))
     values = [word for arm in arms for word in _values_of_closed_set(arm)]
     if info.fills and "auto" not in values:
@@ -224,13 +224,13 @@ def _join_with_or(texts: list[str]) -> str:
 
 
 def _values_of_closed_set(arm: Spec) -> list[Json]:
-    """Return the allowed values of a union member that has a closed set of values."""
+    """Return the allowed values of a union arm, if they are a closed set."""
     few: dict[str, list[Json]] = {"bool": [True, False], "null": [None]}
     return few.get(arm[0], list(arm[1:]) if arm[0] == "enum" else [])
 
 
 def _display_value(value: object) -> str:
-    """Return a value for a message, shortened if it is long, or its type if it has no JSON representation."""
+    """Return a value for a message, shortened if long, or its type if JSON cannot represent it."""
     try:
         converted = to_json_value(value)
     except NotJsonError as error:
@@ -243,7 +243,7 @@ def _display_value(value: object) -> str:
 
 
 def _printable_path(path: str) -> str:
-    """Return a printable path, shortened if it is long."""
+    """Return a path for a message, shortened if long."""
     return truncate_middle("".join(char if char.isprintable() else repr(char)[1:-1] for char in path), 120)
 
 
@@ -252,7 +252,7 @@ def _printable_path(path: str) -> str:
 
 @dataclass(slots=True)
 class SectionInput:
-    """The values from which one section is built, grouped by their use."""
+    """The Python values for one section, sorted into fields, unknown keys and problems."""
 
     values: JsonObject = field(default_factory=dict)
     """Values of fields by attribute, and values of keys that are not fields."""
@@ -263,7 +263,7 @@ class SectionInput:
     """Problems with the values that pydantic does not report."""
 
     def to_error(self, section: type[BaseModel], error: ValidationError | None) -> ValidationError:
-        """Return an error with one entry per wrong field, in terms of the config."""
+        """Convert the problems to an error with one entry per field, in terms of the config."""
         if error is not None:
             reported = {line["loc"][:1] for line in self.wrong}
             new = entries_of_error(
@@ -275,14 +275,14 @@ class SectionInput:
         return ValidationError.from_exception_data(section.__name__, self.wrong)
 
     def add_field(self, info: KeyInfo, value: object) -> None:
-        """Add the value of a field, converted to JSON if possible."""
+        """Add a field's value, converted to JSON if possible."""
         value = to_json_if_accepted(value, info.type)
         if accepts_any_value(info.type) or isinstance(value, int):
             value = self.convert_to_json(info.name, value)
         self.values[info.name] = value
 
     def convert_to_json(self, word: str, value: object) -> Json:
-        """Return the value converted to JSON, or record a problem and return None if it cannot be converted."""
+        """Convert a value to JSON; on failure, record a problem and return None."""
         try:
             return to_json_value(value)
         except NotJsonError as error:
@@ -293,7 +293,7 @@ class SectionInput:
 def convert_section_input(
     section: type[BaseModel], editor_keys: tuple[str, ...], data: Mapping[Any, Any]
 ) -> SectionInput:
-    """Convert the values of a section: `2e8`, paths, enums and tuples become their JSON representation.
+    """Convert the values of a section to JSON, including `2e8`, paths, enums and tuples.
 
     `editor_keys`, and remarks next to them, are kept although DeepSpeed does not know them.
     """
@@ -331,7 +331,7 @@ def _convert_params(section: type[BaseModel], section_input: SectionInput) -> No
 
 
 def params_as_class(section: type[BaseModel], type_: object, params: object) -> object:
-    """Return `params` as an object of the params class of `type_`, or unchanged if DeepSpeed has no such type.
+    """Convert `params` to the params class of `type_`; return them unchanged for a type that DeepSpeed lacks.
 
     Raises:
         ValidationError: the params class does not accept the params.

@@ -1,4 +1,4 @@
-"""Saving and loading of checkpoints: DeepSpeed's own writer, Nebula and DataStates."""
+"""Checkpointing: DeepSpeed's own writers, Nebula and DataStates."""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,4 @@
-"""Operations on configs: set a value by path, merge two configs, and list the differences of two configs."""
+"""Set a config value by path, merge two configs, and compare two configs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dsconfig.model.to_json_value import JSON_VALUE, NotJsonError, to_json_value
 
 
 class ConfigDifference(NamedTuple):
-    """One key in which two configs differ; None is the value of an absent key."""
+    """A key in which two configs differ; None stands for an absent key."""
 
     path: KeyPath
     kind: Literal["added", "removed", "changed"]
@@ -31,7 +31,7 @@ class ConfigDifference(NamedTuple):
 def list_differences(
     before: JsonObject, after: JsonObject, parent: KeyPath = ()
 ) -> Iterator[ConfigDifference]:
-    """Yield the changes that turn `before` into `after`, key by key; a list is one value."""
+    """Yield the changes that turn `before` into `after`, key by key, treating a list as one value."""
     for key, old in before.items():
         path = (*parent, key)
         if key not in after:
@@ -46,7 +46,7 @@ def list_differences(
 
 
 def config_as_json_object(config: object) -> JsonObject:
-    """Return the JSON object of a config or a mapping.
+    """Return a config or mapping as a JSON object.
 
     Raises:
         BuildError: a value has no JSON representation.
@@ -70,7 +70,7 @@ def _convert_value(key: object, value: object) -> JsonObject | BuildProblem:
 
 
 def _comparable_value(value: Json) -> object:
-    """Convert a JSON value for comparison, so that `true` differs from 1."""
+    """Convert a JSON value for comparison, so that `true` and 1 differ."""
     if isinstance(value, dict):
         return {key: _comparable_value(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -79,7 +79,7 @@ def _comparable_value(value: Json) -> object:
 
 
 def set_value_by_path(section: Section, path: tuple[str, ...], value: object) -> None:
-    """Set one value by its path, and create absent sections on the path.
+    """Set the value at a path, creating absent sections along it.
 
     Raises:
         BuildError: the key is unknown, or does not accept the value.
@@ -101,7 +101,7 @@ def set_value_by_path(section: Section, path: tuple[str, ...], value: object) ->
 
 
 def iter_values_with_paths(changes: object, separator: str) -> Iterator[tuple[tuple[str, ...], object]]:
-    """Yield values with their paths, which are tuples of keys, or strings of keys with `separator` in between.
+    """Yield values with their paths, given as tuples of keys or as keys joined by `separator`.
 
     Raises:
         TypeError: the argument is not a mapping, or a path is neither a tuple nor a string.
@@ -118,7 +118,7 @@ def iter_values_with_paths(changes: object, separator: str) -> Iterator[tuple[tu
 
 
 def merge_into_section(section: Section, other: Section | Mapping[str, object]) -> None:
-    """Merge `other` into a section, inner sections key by key; values of `other` take precedence.
+    """Merge `other` into a section, key by key even in inner sections; `other` takes precedence.
 
     Params belong to one type: if the type changes, the old params are removed. Values of another section are not
     validated, because it may come from a file; values of a mapping are.
@@ -162,7 +162,7 @@ def _changes_params_type(section: Section, new: object) -> bool:
 
 
 def _merge_json_objects(below: Mapping[str, Json], above: Mapping[str, Json]) -> JsonObject:
-    """Merge two JSON objects; values of `above` take precedence."""
+    """Merge two JSON objects, of which `above` takes precedence."""
     merged = dict(below)
     for key, value in above.items():
         old = merged.get(key)
@@ -173,7 +173,7 @@ def _merge_json_objects(below: Mapping[str, Json], above: Mapping[str, Json]) ->
 
 
 def _attribute_of_key(section: Section, key: str) -> str | None:
-    """Return the attribute of a key, given its name or an alias."""
+    """Return the attribute for a key, given its name or an alias."""
     if not isinstance(key, str):
         raise BuildError(
             type(section).__name__,
@@ -196,6 +196,6 @@ def _assign_attribute(section: Section, name: str | None, key: str, value: objec
 
 
 def _error_in_outer_section(section: Section, key: str, error: BuildError) -> BuildError:
-    """Return the error of an inner section as that of the outer section, with the whole path."""
+    """Convert an inner section's error to one of the outer section, with full paths."""
     problems = (each._replace(path=f"{key}.{each.path}") for each in error.problems)
     return BuildError(type(section).__name__, problems)

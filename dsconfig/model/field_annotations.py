@@ -1,4 +1,4 @@
-"""Type aliases for annotations of fields in the model."""
+"""Type aliases for annotating the model's fields."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EXACT_INT = BeforeValidator(_reject_bool_as_int)
 
 @dataclass(frozen=True, slots=True)
 class TypeCheckedByDeepSpeed:
-    """The type that DeepSpeed checks, as a spec of `iterate_model_fields`, if it differs from the Python type."""
+    """Annotation with the type that DeepSpeed checks, where it differs from the Python type."""
 
     spec: Spec
 

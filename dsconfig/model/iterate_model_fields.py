@@ -1,4 +1,4 @@
-"""Iteration over the model: section classes, their fields, types and docstrings.
+"""Iterate over the section classes of the model, their fields, types and docstrings.
 
 The key table, the descriptions, the stubs and the typed API are derived from these iterators.
 """
@@ -25,7 +25,7 @@ from dsconfig.model.section import Section, is_section
 
 @dataclass(frozen=True, slots=True)
 class ModelField:
-    """One field of a section class; `name` is the JSON key, and `default` is JSON (None for a section)."""
+    """A field of a section class, with its JSON name and its default as JSON (None for a section)."""
 
     owner: type[Section]
     name: str
@@ -43,7 +43,7 @@ class ModelField:
 
 
 def iter_fields_of_section(section: type[Section]) -> Iterator[ModelField]:
-    """Yield the fields of a section in the order of the source.
+    """Yield the fields of a section in source order.
 
     Raises:
         TypeError: a field has no `Key`.
@@ -68,7 +68,7 @@ def iter_fields_of_section(section: type[Section]) -> Iterator[ModelField]:
 def iter_field_paths(
     root: type[Section], parent: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], ModelField]]:
-    """Yield every field with its path, parents first, without the fields inside lists and free-form objects."""
+    """Yield every field with its path, parents first, but not the fields inside lists and free-form objects."""
     for field in iter_fields_of_section(root):
         path = (*parent, field.name)
         yield path, field
@@ -87,7 +87,7 @@ def union_arms(annotation: object) -> Iterator[object]:
 
 
 def iter_sections(root: type[Section]) -> Iterator[type[Section]]:
-    """Yield `root` and every section class that is reachable from it, each once, depth first."""
+    """Yield `root` and every section class reachable from it once, depth first."""
     names: set[str] = set()
     stack = [root]
     while stack:
@@ -103,7 +103,7 @@ def iter_sections(root: type[Section]) -> Iterator[type[Section]]:
 
 
 def _section_classes_of_field(field: ModelField) -> Iterator[type[Section]]:
-    """Yield the section classes that the types of a field name, including earlier types."""
+    """Yield the section classes in a field's types, including its types in earlier releases."""
     for annotation in (field.annotation, *(was.type for was in field.key.was)):
         yield from _section_classes_in_annotation(annotation)
 
@@ -117,7 +117,7 @@ def _section_classes_in_annotation(annotation: object) -> Iterator[type[Section]
 
 
 def iter_section_variants(section: type[Section]) -> Iterator[type[Section]]:
-    """Yield the subclasses that may be used in place of a section, such as the params of one optimizer."""
+    """Yield the subclasses that may replace a section, such as the params of one optimizer."""
     for child in section.__subclasses__():
         yield child
         yield from iter_section_variants(child)
@@ -172,7 +172,7 @@ def spec_of_annotation(annotation: object) -> Spec:
 
 
 def spec_without_auto(spec: Spec) -> Spec:
-    """Return the spec without its arm for "auto"."""
+    """Return the spec without the arm for "auto"."""
     if spec[0] != "union":
         return spec
     arms = [arm for arm in spec[1:] if arm != ("enum", "auto")]
@@ -205,7 +205,7 @@ _GENERIC: dict[object, Callable[[tuple[object, ...]], Spec]] = {
 
 
 def _add_bounds_to_spec(spec: Spec, metadata: list[object]) -> Spec:
-    """Return `spec` with the bounds in `metadata`, which are objects of pydantic or annotated_types."""
+    """Return `spec` with the bounds from `metadata`, which pydantic or annotated_types define."""
     bounds: JsonObject = {}
     for item in metadata:
         parts = item.metadata if isinstance(item, FieldInfo) else [item]
@@ -220,7 +220,7 @@ def _add_bounds_to_spec(spec: Spec, metadata: list[object]) -> Spec:
 
 @cache
 def field_docstrings(section: type[Section]) -> dict[str, str]:
-    """Return the docstring of each field by JSON key, parsed from the source; importing does not collect docstrings."""
+    """Return the docstring of each field by JSON key, parsed from the source file."""
     by_attribute: dict[str, str] = {}
     for cls in reversed(section.__mro__):
         if issubclass(cls, Section) and cls is not Section:

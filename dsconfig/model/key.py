@@ -1,4 +1,4 @@
-"""`Key`, the metadata of one config key, and `SectionReading`, how releases read a section."""
+"""`Key`, the metadata of a config key, and `SectionReading`, how releases read a section."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Build: TypeAlias = Literal["gpu", "cpu", "torch"]
 
 @dataclass(frozen=True, slots=True)
 class KeyAlias:
-    """An alias under which some releases read the key."""
+    """Another name under which some releases read a key."""
 
     name: str
     since: str
@@ -35,7 +35,7 @@ class KeyAlias:
 
 @dataclass(frozen=True, slots=True)
 class EarlierType:
-    """The type of a key in releases up to and including `until`."""
+    """The type that a key had in releases up to and including `until`."""
 
     until: str
     type: object
@@ -43,7 +43,7 @@ class EarlierType:
 
 @dataclass(frozen=True, slots=True)
 class NonObjectValues:
-    """JSON values that releases accept in place of a section.
+    """JSON values other than objects that releases accept for a section.
 
     Only sections that DeepSpeed reads by hand need it; for a pydantic section, the type of the field suffices.
     """
@@ -55,7 +55,7 @@ class NonObjectValues:
 
 @dataclass(frozen=True, slots=True)
 class AcceptingClasses:
-    """The implementations of an optimizer type that accept a param, up to and including `until`."""
+    """The optimizer implementations that accept a param, up to and including release `until`."""
 
     builds: tuple[Build, ...]
     until: str | None = None
@@ -63,7 +63,7 @@ class AcceptingClasses:
 
 @dataclass(frozen=True, slots=True)
 class BooleanReplacement:
-    """Rewrite of a boolean key: if true, its replacement gets `value`; if false, it is removed."""
+    """How to rewrite a boolean key: if true, its replacement is set to `value`; if false, it is removed."""
 
     value: Json
 
@@ -77,7 +77,7 @@ ANYTHING = NonObjectValues(ANY_SHAPE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """Metadata of one key, in addition to its type, default and description.
+    """Metadata of a key beyond its type, default and description.
 
     `since` and `until` are the first and last release that read the key (`until` None: it is still read);
     `spans` replaces them where a key came, went and came back. `source` is the DeepSpeed file and symbol
@@ -151,7 +151,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class SectionReading:
-    """How releases from `since` to `until` read a section.
+    """How the releases from `since` to `until` read a section.
 
     `by` is "hand" (dictionary look-ups, no conversion) or "pydantic" (1 up to 0.14.5, 2 from 0.15.0 on).
     `unknown` says what happens to keys that the section does not know. `drops_auto`: keys whose value is the

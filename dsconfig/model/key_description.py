@@ -1,4 +1,4 @@
-"""Description of a key: what it does and the facts about it, rendered as Markdown or as plain text.
+"""Describe a key in Markdown or plain text: what it does, and facts such as type, default and releases.
 
 The language server's hover and completion, `dsconfig explain`, the JSON Schema, the docstrings of the
 TypedDicts and the site all render a `KeyDescription`. Nothing here imports pydantic.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class KeyFact(NamedTuple):
-    """One fact about a key."""
+    """One fact about a key, with a title and a text."""
 
     title: str
     text: str
@@ -30,30 +30,30 @@ class KeyFact(NamedTuple):
 
 
 class KeyDescription(NamedTuple):
-    """The prose of a key, and the facts about it."""
+    """The description of a key: sentences about what it does, and facts."""
 
     prose: str
     facts: tuple[KeyFact, ...]
 
     def markdown(self) -> str:
-        """Return the prose, then a list of the facts."""
+        """Return the sentences, followed by a list of the facts, as Markdown."""
         bullets = "\n".join(f"- {fact.title}: {fact.text}" for fact in self.facts)
         return "\n\n".join(filter(None, (self.prose, bullets)))
 
     def plain(self) -> str:
-        """Return the description as one paragraph without Markdown."""
+        """Return the description as a paragraph of plain text."""
         return self.paragraph().replace("`", "")
 
     def paragraph(self) -> str:
-        """Return the description as one paragraph of Markdown."""
+        """Return the description as a paragraph of Markdown."""
         return " ".join(filter(None, (self.prose, *(f"{fact.title}: {fact.text}." for fact in self.facts))))
 
     def with_facts_titled(self, *titles: str) -> KeyDescription:
-        """Return the description with only the facts that have these titles."""
+        """Return the description with only the facts of these titles."""
         return self._replace(facts=tuple(fact for fact in self.facts if fact.title in titles))
 
     def without_history(self) -> KeyDescription:
-        """Return the description without facts that hold only for earlier releases."""
+        """Return the description without facts about earlier releases only."""
         return self._replace(facts=tuple(fact for fact in self.facts if not fact.is_history))
 
 
@@ -114,13 +114,13 @@ _NOTES = {
 
 
 def key_prose(info: KeyInfo) -> str:
-    """Return the sentences that describe the key's effect."""
+    """Return the sentences that describe what a key does."""
     owners = OWNERS.get(info.section, (info.section,))
     return next((PROSE[owner][info.name] for owner in owners if info.name in PROSE[owner]), "")
 
 
 def key_summary(infos: Iterable[KeyInfo]) -> str:
-    """Return the first sentence about a key, without its period; `infos` are its variants by type of the section."""
+    """Return the first sentence about a key without its period; `infos` are its variants by section type."""
     infos = list(infos)
     last = max(releases.last for info in infos for releases in info.spans)
     end = f" (up to {release_name(last)})" if last < NEVER else ""
@@ -128,7 +128,7 @@ def key_summary(infos: Iterable[KeyInfo]) -> str:
 
 
 def format_release_span(first: int, last: int) -> str:
-    """Return a span of releases in words, such as `0.9.0 and later`."""
+    """Format a span of releases, such as `0.9.0 and later`."""
     return (
         f"{release_name(first)} and later"
         if last == NEVER
@@ -137,12 +137,12 @@ def format_release_span(first: int, last: int) -> str:
 
 
 def value_meanings(info: KeyInfo) -> tuple[tuple[Json, str], ...]:
-    """Return the values of a closed set, each with its meaning."""
+    """Return the values of a closed set with their meanings."""
     return MEANINGS.get(info.section, {}).get(info.name, ())
 
 
 def meaning_of_value(info: KeyInfo, value: Json) -> str:
-    """Return the meaning of one value, or "" if none is documented."""
+    """Return the meaning of a value, or "" if it is not documented."""
     # True equals 1, but a switch is not ZeRO stage 1.
     return next(
         (text for each, text in value_meanings(info) if each == value and type(each) is type(value)), ""
@@ -150,7 +150,7 @@ def meaning_of_value(info: KeyInfo, value: Json) -> str:
 
 
 def deprecation_reason(info: KeyInfo, release: int) -> str | None:
-    """Return why a key is deprecated in a release, with its replacement, or None if it is not deprecated."""
+    """Return why a key is deprecated in a release and its replacement, or None if it is not."""
     if "unread" in info.flags:
         return "has no effect: DeepSpeed accepts it but never reads it"
     if info.deprecated > release:
@@ -159,7 +159,7 @@ def deprecation_reason(info: KeyInfo, release: int) -> str | None:
 
 
 def replacement_hint(info: KeyInfo) -> str:
-    """Return the end of a message that names the replacement of the key, or "" if there is none."""
+    """Return the end of a message that names the key's replacement, or "" if it has none."""
     if not info.replaced_by:
         return ""
     is_phrase = " " in info.replaced_by or "(" in info.replaced_by
@@ -170,7 +170,7 @@ def replacement_hint(info: KeyInfo) -> str:
 
 
 def key_page(path: str) -> str | None:
-    """Return the Markdown page of the key at a dotted path (`*` is any name), or None for an unknown key."""
+    """Return the Markdown page of a key by its dotted path (`*` is any name), or None if unknown."""
     matches: dict[str, list[KeyInfo]] = {}
     for steps, info in iter_keys():
         dotted = ".".join(steps)
@@ -183,7 +183,7 @@ def key_page(path: str) -> str | None:
 
 
 def section_members(path: str) -> dict[str, str]:
-    """Return the keys of the section at a dotted path, each with its summary, or none if the key is not a section."""
+    """Return the keys in the section at a dotted path with their summaries; empty for other keys."""
     section = tuple(path.split("."))
     infos: dict[str, KeyInfo] = {}
     for steps, info in iter_keys():
@@ -193,7 +193,7 @@ def section_members(path: str) -> dict[str, str]:
 
 
 def _descriptions_by_type(infos: list[KeyInfo]) -> Iterator[str]:
-    """Yield each distinct description, with the optimizer or scheduler types that share it."""
+    """Yield each distinct description with the optimizer or scheduler types to which it applies."""
     alike: dict[str, list[tuple[KeyInfo, TypeInfo | None]]] = {}
     for info in infos:
         # Releases and source are added below: they may differ where everything else agrees.
@@ -216,13 +216,13 @@ def _descriptions_by_type(infos: list[KeyInfo]) -> Iterator[str]:
 
 
 def _types_with_params_class(section: str) -> list[TypeInfo]:
-    """Return the optimizer or scheduler types whose params the section class holds."""
+    """Return the optimizer or scheduler types whose params have this section class."""
     kinds = [*types_of_section("Optimizer").values(), *types_of_section("Scheduler").values()]
     return [kind for kind in kinds if kind.params == section]
 
 
 def _format_release_spans(info: KeyInfo, kind: TypeInfo | None) -> str:
-    """Return the releases that read the key and know the type."""
+    """Format the releases that both read the key and know the type."""
     releases = kind.releases if kind else EVERY_RELEASE
     text = ", ".join(format_release_span(*each.intersect(releases)) for each in info.spans)
     return f"{text} (`{kind.name}`)" if kind else text
@@ -233,6 +233,6 @@ def _join_texts(texts: Iterable[str]) -> str:
 
 
 def deepspeed_source_of_key(info: KeyInfo) -> str:
-    """Return the DeepSpeed file and symbol that read the key."""
+    """Return the DeepSpeed file and symbol in which the key is read."""
     of_section, of_keys = SOURCES[info.section]
     return of_keys.get(info.name, of_section)

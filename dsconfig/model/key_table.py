@@ -1,4 +1,4 @@
-"""Key table of the config: keys by section, path and release.
+"""The config's keys by section, path and release, in a table generated from the model.
 
 The table itself is generated from the model. Nothing here imports pydantic, so that a check starts quickly.
 """
@@ -23,7 +23,7 @@ ROOT = "Config"
 
 
 class KeyInfo(NamedTuple):
-    """One key of one section class."""
+    """A key of a section class."""
 
     name: str
     section: str
@@ -53,35 +53,35 @@ class KeyInfo(NamedTuple):
     wrong_type: Literal["rejected", "crashes", "altered", "ignored"] | None
 
     def is_read_in(self, release: int) -> bool:
-        """Whether the release reads the key."""
+        """Return whether the release reads the key."""
         for first, last in self.spans:  # noqa: SIM110  a generator would cost a call per span
             if first <= release <= last:
                 return True
         return False
 
     def type_in(self, release: int) -> Spec:
-        """Return the type that the release accepts."""
+        """Return the type that a release accepts for the key."""
         for last, earlier in self.was:
             if release <= last:
                 return earlier
         return self.type
 
     def default_in(self, release: int) -> Json:
-        """Return the value that the release uses if the key is absent."""
+        """Return the value that a release uses if the key is absent."""
         for last, earlier in self.defaults:
             if release <= last:
                 return earlier
         return self.default
 
     def non_object_values_in(self, release: int) -> frozenset[str]:
-        """Return the JSON values other than an object that the release accepts for this section."""
+        """Return the non-object values that a release accepts for this section."""
         for shapes, releases in self.takes:
             if release in releases:
                 return shapes
         return _NONE
 
     def is_accepted_by_class(self, build: str, release: int) -> bool:
-        """Whether the optimizer class for `build` accepts this param in a release."""
+        """Return whether an optimizer class accepts this param in a release."""
         return all(build in builds or release > last for builds, last in self.only)
 
 
@@ -89,7 +89,7 @@ _NONE: frozenset[str] = frozenset()
 
 
 class TypeInfo(NamedTuple):
-    """A type of optimizer or scheduler of DeepSpeed, and the releases that have it."""
+    """An optimizer or scheduler type of DeepSpeed, and the releases that have it."""
 
     name: str
     params: str | None
@@ -102,7 +102,7 @@ class TypeInfo(NamedTuple):
 
 @cache
 def types_of_section(section: str) -> dict[str, TypeInfo]:
-    """Return the types that `type` of a section may name, by the word that DeepSpeed compares; empty without `type`."""
+    """Return the types that a section's `type` may name, by the name that DeepSpeed compares."""
     return {
         word: TypeInfo(name, params, ReleaseInterval(first, last), *classes)
         for word, (name, params, first, last, *classes) in TYPES.get(section, {}).items()
@@ -110,7 +110,7 @@ def types_of_section(section: str) -> dict[str, TypeInfo]:
 
 
 def find_type(section: str, word: object) -> TypeInfo | None:
-    """Return the type named `word` in any release; DeepSpeed compares the types of optimizers in lower case."""
+    """Return the type with this name in any release, ignoring case for optimizers like DeepSpeed."""
     if not isinstance(word, str):
         return None
     return types_of_section(section).get(word.lower() if section == "Optimizer" else word)
@@ -118,7 +118,7 @@ def find_type(section: str, word: object) -> TypeInfo | None:
 
 @cache
 def keys_of_section_class(name: str) -> dict[str, KeyInfo]:
-    """Return every key of the section class over all releases, by name."""
+    """Return the keys of a section class in all releases, by name."""
     keys = {}
     # Inlined, because a call for each of the 900 keys would be slow.
     for key, (type_, default, spans, extra) in SECTIONS[name][1].items():
@@ -157,13 +157,13 @@ def keys_of_section_class(name: str) -> dict[str, KeyInfo]:
 
 @cache
 def all_keys() -> frozenset[str]:
-    """Return the keys of every section class over all releases, and their aliases."""
+    """Return the names and aliases of all keys in all sections and releases."""
     infos = [info for section in SECTIONS for info in keys_of_section_class(section).values()]
     return frozenset(word for info in infos for word in (info.name, *(alias for alias, _ in info.aliases)))
 
 
 def keys_of_section_or_base(section: type) -> dict[str, KeyInfo]:
-    """Return every key of a section class, or of its base class in the table; empty for any other class."""
+    """Return the keys of a section class, or of its base class in the table; empty if neither is in it."""
     return next(
         (keys_of_section_class(cls.__name__) for cls in section.__mro__ if cls.__name__ in SECTIONS), {}
     )
@@ -181,7 +181,7 @@ def secret_key_names() -> frozenset[str]:
 
 
 def may_be_secret(word: str, text: str = "") -> bool:
-    """Whether the value of a key may be a secret; `text` is the JSON of the value, which may contain more keys."""
+    """Return whether a key's value, given as JSON in `text`, may contain a secret."""
     return word in secret_key_names() or re.search(_SECRET, word + text, re.IGNORECASE) is not None
 
 
@@ -190,7 +190,7 @@ _SECRET = "key|token|secret|passw|credential"
 
 @cache
 def child_section(spec: Spec) -> str | None:
-    """Return the section class that a type names directly (`X` or `X | None`), if any."""
+    """Return the section class of a type `X` or `X | None`, or None for other types."""
     if spec[0] == "section":
         return str(spec[1])
     if spec[0] == "union":
@@ -209,7 +209,7 @@ _TAKES_NOTHING: frozenset[str] = frozenset()
 
 
 class KeyView(NamedTuple):
-    """A key as one release reads it."""
+    """A key as read by one release."""
 
     info: KeyInfo
     type: Spec
@@ -218,7 +218,7 @@ class KeyView(NamedTuple):
 
 
 class SectionView(NamedTuple):
-    """A section as all of the `releases` read it; `keys` also contains aliases."""
+    """A section as read by all of `releases`; `keys` includes aliases."""
 
     name: str
     releases: ReleaseInterval
@@ -229,7 +229,7 @@ class SectionView(NamedTuple):
 
 
 def section_view_of_release(name: str, release: int) -> SectionView:
-    """Return the section class as a release reads it (a number, see `dsconfig.core.releases`)."""
+    """Return a section class as read by a release, which is given by its number."""
     borders = SECTIONS[name][2]
     index = bisect_right(borders, release)
     return _section_view(
@@ -267,7 +267,7 @@ def _section_view(name: str, releases: ReleaseInterval) -> SectionView:
 
 
 def may_release_read_path(path: KeyPath, release: int) -> bool:
-    """Whether the release, or code that DeepSpeed passes the section to, may read the value at a path."""
+    """Return whether a release, or code to which DeepSpeed passes the section, may read the path."""
     section = section_view_of_release(ROOT, release)
     for part in path:
         key = section.keys.get(str(part))
@@ -282,7 +282,7 @@ def may_release_read_path(path: KeyPath, release: int) -> bool:
 
 @cache
 def find_key(path: str, release: int) -> tuple[KeyView | None, ReleaseInterval]:
-    """Return the key at a dotted path as the release reads it, and the releases that read the path in the same way.
+    """Return the key at a dotted path in a release, and all releases that read the path in the same way.
 
     The key is None if the release does not read it.
     """
@@ -303,7 +303,7 @@ def find_key(path: str, release: int) -> tuple[KeyView | None, ReleaseInterval]:
 
 
 def keys_along_path(path: KeyPath) -> Iterator[KeyInfo]:
-    """Yield the keys along a path, up to the first that the model does not have."""
+    """Yield the keys along a path, stopping at the first that the model lacks."""
     section: str | None = ROOT
     for word in path:
         info = keys_of_section_class(section).get(str(word)) if section else None
@@ -315,7 +315,7 @@ def keys_along_path(path: KeyPath) -> Iterator[KeyInfo]:
 
 @cache
 def _intended_keys_by_wrong_name() -> dict[tuple[str, str], tuple[str, KeyPath]]:
-    """Map each known wrong name in a section class to the section and path of the right key."""
+    """Map each documented wrong name in a section to the section and path of the correct key."""
     right_keys: dict[tuple[str, str], tuple[str, KeyPath]] = {}
     for path, right_path in MISWRITTEN.items():
         parent, _, word = path.rpartition(".")
@@ -333,7 +333,7 @@ def _section_at_path(path: str) -> str:
 
 
 def intended_key(section: str, word: str) -> tuple[str, KeyPath] | None:
-    """Return the section and path of the right key for a name that no release has ever read in the section.
+    """Return the section and path of the key meant by a name that no release has ever read.
 
     The path is empty if there is no right key. Return None if the model does not list the name.
     """
@@ -341,7 +341,7 @@ def intended_key(section: str, word: str) -> tuple[str, KeyPath] | None:
 
 
 def iter_keys(release: str | None = None) -> Iterator[tuple[tuple[str, ...], KeyInfo]]:
-    """Yield every key with its path, parents first; `*` is a free-form name or a list element.
+    """Yield every key with its path, parents first; `*` is a free-form name or a list item.
 
     Given a release, yield only the keys that it reads. A path occurs once per section class that has it: the params of
     all optimizers share their paths.
@@ -364,7 +364,7 @@ def _walk_section_keys(
 
 
 def _section_classes_in_type(spec: Spec) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the section classes inside a type, each with the `*` steps of its path."""
+    """Yield the section classes in a type, with the `*` steps that lead to them."""
     if spec[0] == "section":
         yield spec[1], ()
     elif spec[0] in ("list", "map"):

@@ -1,4 +1,4 @@
-"""Monitors: services and files to which the engine writes loss, learning rate and loss scale."""
+"""Monitors: services and files to which the engine logs loss, learning rate and loss scale."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""`Section`, the base class of every section of the config, and `RootKeys`, the base class of top-level keys.
+"""`Section`, the base class of all config sections, and `RootKeys`, that of groups of top-level keys.
 
 No module that declares sections uses `from __future__ import annotations`: pydantic would evaluate each
 annotation again in every subclass, which takes an eighth of the import time of `Config`.
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Section(BaseModel):
-    """One JSON object of the config.
+    """A JSON object of the config, as a typed class.
 
     Building one in Python is strict: a misspelled key or a wrong type raises `BuildError`, which lists
     each wrong field once, with the values that it accepts. Two sections are equal if the same keys are set to
@@ -92,7 +92,7 @@ class Section(BaseModel):
     @model_validator(mode="wrap")
     @classmethod
     def _build_from_values(cls, data: Any, build: "ModelWrapValidatorHandler[Self]") -> "Self":
-        """Convert Python values, build the section, and keep spelling and order of its keys."""
+        """Convert Python values to JSON and build the section, preserving spelling and key order."""
         if not isinstance(data, dict) or not data:
             return build(data)
         from dsconfig.model.build_section import convert_section_input
@@ -109,16 +109,16 @@ class Section(BaseModel):
 
     @model_serializer
     def _dump_set_keys(self) -> dict[str, Any]:
-        """Return the keys that were set, for `model_dump` of the section or of a model with the section as a field."""
+        """Return the keys that were set, for `model_dump` of this section or of a model that contains it."""
         return self.to_dict()
 
     @classmethod
     def absent(cls) -> "Self":
-        """Return the section of a config that does not contain it, without its required keys."""
+        """Return the section as if the config did not contain it, even without its required keys."""
         return cls.model_construct()
 
     def to_dict(self) -> JsonObject:
-        """Return the keys that were set, with the names, order and types of the JSON."""
+        """Return the keys that were set, with the names, order and types they have in JSON."""
         values = {key: to_plain_value(value) for key, (_, value) in self.set_keys().items()}
         return {key: values[key] for key in self._order if key in values} | values
 
@@ -127,7 +127,7 @@ class Section(BaseModel):
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False)
 
     def set_spelling(self, spelled: dict[str, str], extra: JsonObject, order: tuple[str, ...]) -> None:
-        """Store the aliases, the unknown keys, and the order of all keys."""
+        """Store how the keys were spelled, the unknown keys, and the order of all keys."""
         self._spelled, self._order = spelled, order
         if self.model_extra is None:  # the class does not allow unknown keys, but the file contains some
             self._unknown = extra
@@ -140,25 +140,25 @@ class Section(BaseModel):
         return self._unknown if self.model_extra is None else self.model_extra
 
     def allows(self, key: str) -> bool:
-        """Whether the unknown key `key` may be set in this section."""
+        """Return whether the unknown key `key` may be set in this section."""
         is_editor_key = bool(self.EDITOR_KEYS) and (key in self.EDITOR_KEYS or key.startswith("//"))
         return is_editor_key or key in self.unknown_keys or self.model_extra is not None
 
     def unset(self, name: str) -> None:
-        """Remove a key that was set, and reset its attribute to the default."""
+        """Remove a key that was set, resetting its attribute to the default."""
         field = type(self).model_fields[name]
         self.__dict__[name] = field.get_default(call_default_factory=True)
         self.model_fields_set.discard(name)
 
     def set_unvalidated(self, name: str, value: object, spelling: str) -> None:
-        """Set an attribute to a value of another section, without validation."""
+        """Set an attribute to a value taken from another section, without validation."""
         if name not in self.model_fields_set and spelling != name:
             self._spelled[name] = spelling
         self.__dict__[name] = value
         self.model_fields_set.add(name)
 
     def set_keys(self) -> dict[str, tuple[str | None, object]]:
-        """Return the keys that were set, as in the JSON: each with its attribute, if there is one, and its value."""
+        """Return the keys that were set, each with its attribute (None for unknown keys) and value."""
         by_key: dict[str, tuple[str | None, object]] = {}
         values, spelled = self.__dict__, self._spelled
         for name, field in type(self).model_fields.items():
@@ -199,28 +199,28 @@ class Section(BaseModel):
 
 
 class RootKeys(Section):
-    """Top-level keys that a module of the model declares; `Config` inherits from every subclass."""
+    """Top-level keys declared by one module of the model; `Config` inherits from all subclasses."""
 
     SOURCE = "runtime/config.py:DeepSpeedConfig._initialize_params"
     EDITOR_KEYS = ("$schema", "$dsconfig")
 
 
 class _UnknownKeys(dict[str, object]):
-    """Unknown keys, shown as `**{...}` in the repr of a section."""
+    """Unknown keys, which the repr of a section shows as `**{...}`."""
 
     def __repr__(self) -> str:
         return f"**{super().__repr__()}"
 
 
 def is_section(annotation: object) -> TypeGuard[type[Section]]:
-    """Whether an annotation is a section class; in Python 3.10 `list[int]` is an instance of `type`."""
+    """Return whether an annotation is a section class; Python 3.10 treats `list[int]` as a `type`."""
     return get_origin(annotation) is None and isinstance(annotation, type) and issubclass(annotation, Section)
 
 
 def _translate_build_error(
     section: type[Section], values: Mapping[str, object], error: ValidationError
 ) -> Exception:
-    """Return an error of pydantic in terms of the config."""
+    """Translate a pydantic error into one in terms of the config."""
     from dsconfig.model.build_section import KIND, build_error, translate_pydantic_error
     from dsconfig.model.key_table import keys_of_section_or_base
 
@@ -230,7 +230,7 @@ def _translate_build_error(
 
 
 def _is_key_set(section: Section, name: str, field: "FieldInfo") -> bool:
-    """Whether a key was set, or a key inside its default value."""
+    """Return whether a key, or a key inside its default section, was set."""
     if name in section.model_fields_set:
         return True
     value = section.__dict__.get(name)
@@ -241,7 +241,7 @@ def _is_key_set(section: Section, name: str, field: "FieldInfo") -> bool:
 
 
 def to_plain_value(value: object) -> Json:
-    """Return a copy of a value in which sections are dicts, and tuples lists."""
+    """Copy a value, converting sections to dicts and tuples to lists."""
     if isinstance(value, Section):
         return value.to_dict()
     if isinstance(value, Mapping):
@@ -252,7 +252,7 @@ def to_plain_value(value: object) -> Json:
 
 
 def _hashable_value(value: Json) -> object:
-    """Convert a JSON value to a hashable form, in which `true` differs from 1."""
+    """Convert a JSON value to a hashable form in which `true` and 1 differ."""
     if isinstance(value, dict):
         return frozenset((key, _hashable_value(item)) for key, item in value.items())
     if isinstance(value, list):

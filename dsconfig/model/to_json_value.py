@@ -1,4 +1,4 @@
-"""Conversion of Python values to JSON: paths, enums, tuples, `2e8`, numpy's numbers, `torch.dtype`."""
+"""Convert Python values to JSON: paths, enums, tuples, `2e8`, numpy numbers and `torch.dtype`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DTYPES = {
 
 
 class NotJsonError(ValueError):
-    """A value without a JSON representation; `path` is relative to the value that was converted."""
+    """JSON cannot represent a value; `path` is relative to the value being converted."""
 
     def __init__(self, path: KeyPath, what: str) -> None:
         self.path, self.what, self.message = path, what, f"must be {JSON_VALUE}, not {what}"
@@ -34,7 +34,7 @@ class NotJsonError(ValueError):
 
 
 def to_json_if_accepted(value: object, spec: Spec) -> Json:
-    """Return the JSON representation of a value if the key accepts it, else the value itself.
+    """Convert a value to JSON if the key accepts the result, else return it unchanged.
 
     A number without a fraction becomes an integer if the key accepts one, as in DeepSpeed's own models.
     """
@@ -59,7 +59,7 @@ def to_json_if_accepted(value: object, spec: Spec) -> Json:
 
 
 def to_json_value(value: object, path: KeyPath = ()) -> Json:
-    """Return the JSON representation of a value and everything in it; section objects are kept.
+    """Convert a value and everything in it to JSON, keeping section objects.
 
     Raises:
         NotJsonError: the value, or something in it, has no JSON representation.
@@ -88,12 +88,12 @@ def to_json_value(value: object, path: KeyPath = ()) -> Json:
 
 
 def accepts_any_value(spec: Spec) -> bool:
-    """Whether the type, or a type inside it, accepts any value."""
+    """Return whether a type, or a type inside it, accepts any value."""
     return spec[0] == "any" or any(isinstance(part, tuple) and accepts_any_value(part) for part in spec[1:])
 
 
 def _to_builtin_value(value: object) -> object:
-    """Return the value of an enum member, and the built-in value of a subclass such as `numpy.bool`."""
+    """Return an enum member's value, or the built-in equivalent of a subclass such as `numpy.bool`."""
     if isinstance(value, Enum):
         value = value.value
     if isinstance(value, str) and type(value) is not str:
@@ -121,7 +121,7 @@ def _dtype_as_json(value: object, arms: tuple[Spec, ...]) -> Json:
 
 
 def _number_as_builtin(value: Real, arms: tuple[Spec, ...]) -> Json:
-    """Return a number, such as one of numpy or a `Fraction`, as a built-in int or float."""
+    """Convert a number, such as a numpy scalar or a `Fraction`, to int or float."""
     number = int(value) if isinstance(value, Integral) else float(value)
     if isinstance(number, float) and number.is_integer() and not any(arm[0] == "float" for arm in arms):
         integer = int(number)

@@ -1,4 +1,4 @@
-"""The classes of `torch.optim` and `torch.optim.lr_scheduler` that a config can name, and their arguments.
+"""The classes of `torch.optim` and `torch.optim.lr_scheduler` that a config can name, with their arguments.
 
 DeepSpeed looks up every type other than its own in these modules, where case matters (runtime/engine.py,
 `DeepSpeedEngine._is_supported_optimizer` and `_scheduler_from_config`). The lists are from PyTorch 2.13;
@@ -11,14 +11,14 @@ from dsconfig.core.json_types import NamedTuple
 
 
 class TorchClass(NamedTuple):
-    """Keyword arguments of a class, separated by spaces, without the parameters or the optimizer."""
+    """The keyword arguments of a torch class, separated by spaces, except `params` or `optimizer`."""
 
     optional: str
     required: str = ""
 
     @property
     def arguments(self) -> frozenset[str]:
-        """The required and the optional arguments."""
+        """All arguments, both required and optional."""
         return frozenset((*self.required.split(), *self.optional.split()))
 
 

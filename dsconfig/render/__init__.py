@@ -1,4 +1,4 @@
-"""Renderers of diagnostics; `FORMATS` lists the output formats, each a module of this package."""
+"""Render diagnostics in each output format; `FORMATS` lists the formats, one module each."""
 
 from __future__ import annotations
 
@@ -21,6 +21,6 @@ TEXT = FORMATS[:2]
 
 
 def renderer(name: str) -> Renderer:
-    """Return the renderer of a format, which consumes reports as they come and yields text to be written at once."""
+    """Return the renderer for a format, which consumes reports one by one and yields text to write."""
     render: Renderer = import_module(f"dsconfig.render.{name}").render
     return render

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def render(reports: Iterable[FileReport], target: CheckedReleases, style: TerminalStyle) -> Iterator[str]:  # noqa: ARG001  one shape for all
-    """Yield one line for each diagnostic of the reports."""
+    """Yield one line per diagnostic."""
     for report in reports:
         for diagnostic in report.diagnostics:
             severity = style.paint(diagnostic.severity, diagnostic.severity)
@@ -25,7 +25,7 @@ def render(reports: Iterable[FileReport], target: CheckedReleases, style: Termin
 
 
 def format_position(name: str, diagnostic: Diagnostic) -> str:
-    """Return the file, line and column of a diagnostic, or the path of its key if it has no location."""
+    """Return a diagnostic's file, line and column, or its key path if it has no location."""
     if diagnostic.location is not None:
         return f"{escape_unprintable(name)}:{diagnostic.location.shown}"
     return escape_unprintable(f"{name}:{diagnostic.dotted}" if diagnostic.path else name)

@@ -1,4 +1,4 @@
-"""Output for human readers: message, location, source snippet and help of each diagnostic."""
+"""Output for people: message, location, source snippet and help of each diagnostic."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def render(reports: Iterable[FileReport], target: CheckedReleases, style: TerminalStyle) -> Iterator[str]:  # noqa: ARG001  one shape for all
-    """Yield a block for each diagnostic, after a line with the detected consumer."""
+    """Yield a block for each diagnostic, preceded by a line about the detected consumer."""
     for report in reports:
         if report.summary is not None:
             yield wrap_line(format_job(report.summary, style), style, 2) + "\n\n"
@@ -29,7 +29,7 @@ def render(reports: Iterable[FileReport], target: CheckedReleases, style: Termin
 
 
 def format_job(job: JobSummary, style: TerminalStyle) -> str:
-    """Describe a job in one line, such as `run.sh:3: Trainer, 16 ranks, batch 256 = 4 × 4 × 16, 2 errors`."""
+    """Describe a job on one line, such as `run.sh:3: Trainer, 16 ranks, batch 256 = 4 × 4 × 16, 2 errors`."""
     ranks = job.world_size
     location = style.paint(escape_unprintable(job.location), "bold")
     if job.why_not_checked:
@@ -79,7 +79,7 @@ def _render_diagnostic(report: FileReport, diagnostic: Diagnostic, style: Termin
 
 
 def _line_number_width(diagnostic: Diagnostic) -> int:
-    """Return the width in columns of the largest line number in the block of a diagnostic."""
+    """Return the width in columns of the largest line number shown for a diagnostic."""
     locations = [diagnostic.location, *(other.location for other in diagnostic.related)]
     return max((len(str(place.end_line)) for place in locations if place), default=1)
 
@@ -135,7 +135,7 @@ MOST_INDENT = 1000
 
 
 class SourceLine(NamedTuple):
-    """A source line as it is shown, with the offset and width of the marker below the line."""
+    """A source line for display, with the offset and width of the marker below it."""
 
     number: int
     source: str
@@ -144,7 +144,7 @@ class SourceLine(NamedTuple):
 
 
 def source_lines(text: str, location: Location, style: TerminalStyle) -> Iterator[SourceLine | None]:
-    """Yield the first and last line of a location, with None for the lines between them."""
+    """Yield the first and last line of a location, with None for the lines in between."""
     width = style.width - GUTTER
     first = max(0, location.start - (location.column - 1))
     last = max(0, location.end - (location.end_column - 1))
@@ -184,7 +184,7 @@ def _source_line(
 
 
 def _line_end(text: str, start: int, width: int) -> int:
-    """Return the offset of the line's end, or an offset beyond the visible part of a long line."""
+    """Return where a line ends, or an offset beyond the visible part of a long line."""
     far = min(len(text), start + width + 1)
     ends = (text.find("\n", start, far), text.find("\r", start, far))
     return min((end for end in ends if end >= 0), default=far)
@@ -195,7 +195,7 @@ def _marker_width(shown: list[tuple[str, int]], start: int, stop: int) -> int:
 
 
 def _first_visible_character(shown: list[tuple[str, int]], start: int, width: int) -> int:
-    """Return the index of the first character to show: 0, unless the marker would be too far to the right."""
+    """Return the index of the first character to show, which is 0 unless the marker is far to the right."""
     if _marker_width(shown, 0, len(shown)) <= width or _marker_width(shown, 0, start) <= width // 2:
         return 0
     left, room = start, width // 3

@@ -1,4 +1,4 @@
-"""GitLab code quality report: one JSON list of all diagnostics."""
+"""GitLab code quality report: a JSON list of all diagnostics."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SEVERITIES = {"error": "critical", "warning": "minor", "info": "info"}
 
 
 def render(reports: Iterable[FileReport], target: CheckedReleases, style: TerminalStyle) -> Iterator[str]:  # noqa: ARG001  one shape for all
-    """Yield one JSON list for the whole run, with one line for each diagnostic."""
+    """Yield a JSON list for the whole run, one diagnostic per line."""
     fingerprints = Fingerprints()
     comma = "[\n"
     for report in reports:

@@ -1,4 +1,4 @@
-"""JSON output, version 1, to which fields are only ever added.
+"""JSON output, version 1; fields may be added but never changed.
 
 `path` is a list of keys and indices, as in Python. Locations are 1-based with an exclusive end and count columns in
 code points; they are null if there is no source text. The output is ASCII.
@@ -20,7 +20,7 @@ VERSION = 1
 
 
 def render(reports: Iterable[FileReport], target: CheckedReleases, style: TerminalStyle) -> Iterator[str]:  # noqa: ARG001  one shape for all
-    """Yield one JSON document for the whole run, with one line for each file."""
+    """Yield a JSON document for the whole run, one file per line."""
     yield f'{{"version": {VERSION}, "target": {dump_json(target.text)}, "files": ['
     comma = "\n"
     for report in reports:

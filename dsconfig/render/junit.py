@@ -1,4 +1,4 @@
-"""JUnit XML output: a suite for each file, with a failed test for each error and warning.
+"""JUnit XML output: one suite per file, with a failed test for each error or warning.
 
 A clean file has one passed test.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def render(reports: Iterable[FileReport], target: CheckedReleases, style: TerminalStyle) -> Iterator[str]:  # noqa: ARG001  one shape for all
-    """Yield one XML document in ASCII for the whole run."""
+    """Yield an ASCII XML document for the whole run."""
     suites = [
         _unreadable_file_suite(each)
         if each.read_error or each.why_not_config
@@ -37,7 +37,7 @@ def render(reports: Iterable[FileReport], target: CheckedReleases, style: Termin
 
 
 def _unreadable_file_suite(report: FileReport) -> tuple[str, int, int, int]:
-    """Return the suite of a file that could not be checked, with one test that has an error."""
+    """Return the suite of an unreadable file, which has one test with an error."""
     name, why = (
         _xml_text(relative_path(report.name)),
         _xml_text(report.read_error or report.why_not_config or ""),
@@ -55,7 +55,7 @@ def _unreadable_file_suite(report: FileReport) -> tuple[str, int, int, int]:
 
 
 def _file_suite(name: str, diagnostics: Sequence[Diagnostic]) -> tuple[str, int, int, int]:
-    """Return the suite of one file, with the numbers of its tests, failures and errors."""
+    """Return the suite of a file, with its numbers of tests, failures and errors."""
     failures = sum(each.severity != "info" for each in diagnostics)
     tests = max(1, len(diagnostics))
     head = f'  <testsuite name="{_xml_text(relative_path(name))}" tests="{tests}" failures="{failures}" errors="0">\n'
@@ -82,5 +82,5 @@ def _failed_test_case(name: str, diagnostic: Diagnostic) -> str:
 
 
 def _xml_text(text: str) -> str:
-    """Return `text` escaped for XML, which does not allow control characters, not even escaped ones."""
+    """Escape text for XML, which does not allow control characters in any form."""
     return escape(escape_unprintable(text)).encode("ascii", "xmlcharrefreplace").decode("ascii")

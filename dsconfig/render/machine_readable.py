@@ -1,4 +1,4 @@
-"""Helpers for machine-readable formats: file names, JSON, and fingerprints of diagnostics."""
+"""Helpers for machine-readable formats: file names, JSON, and diagnostic fingerprints."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dsconfig.core.diagnostic import Diagnostic
 
 
 def relative_path(name: str) -> str:
-    """Return a path relative to the repository root, or to the working directory outside a repository.
+    """Return a path relative to the repository root, or outside a repository, to the working directory.
 
     Files elsewhere keep their absolute path, and names such as `<stdin>` stay as they are.
     """
@@ -38,7 +38,7 @@ def _repository_root(folder: str) -> str:
 
 
 def escape_file_name(name: str) -> str:
-    """Return a file name as valid UTF-8, with all other bytes escaped.
+    """Return a file name as valid UTF-8, escaping all other bytes.
 
     Python represents such bytes as lone surrogates, which many JSON parsers reject.
     """
@@ -49,18 +49,18 @@ def escape_file_name(name: str) -> str:
 
 
 def dump_json(value: object, indent: int | None = None, *, ascii: bool = True) -> str:
-    """Return `value` as JSON with `##` escaped, because CI services execute commands such as `##[group]` in a log."""
+    """Return `value` as JSON, escaping `##`, because CI services execute `##[group]` and the like."""
     return json.dumps(value, indent=indent, ensure_ascii=ascii).replace("##", r"#\u0023")
 
 
 class Fingerprints:
-    """Fingerprints of the diagnostics of a run, which stay the same when lines move."""
+    """Fingerprints of a run's diagnostics, which do not change when lines move."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
 
     def of(self, name: str, diagnostic: Diagnostic) -> str:
-        """Return a hash of rule, file and key, with a number if the same combination occurs again."""
+        """Return a hash of rule, file and key, plus a number if that combination repeats."""
         words = "\0".join((relative_path(name), diagnostic.code, diagnostic.dotted))
         from hashlib import sha256  # loads OpenSSL, which few formats need
 

@@ -1,4 +1,4 @@
-"""Markdown output for a comment on a pull request, or for the summary of a CI job."""
+"""Markdown output for a pull request comment or a CI job summary."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LIMIT = 60_000
 
 
 def render(reports: Iterable[FileReport], target: CheckedReleases, style: TerminalStyle) -> Iterator[str]:  # noqa: ARG001  one shape for all
-    """Yield the totals, then a list of diagnostics for each file, or beyond `LIMIT` only their number."""
+    """Yield the totals, then the diagnostics of each file, or beyond `LIMIT` only their number."""
     kept = [each for each in reports if each.why_not_config is None]
     diagnostics = [each for report in kept for each in report.diagnostics]
     yield f"{MARK}\n{_totals_heading(diagnostics)}\n\n{_checked_files_line(kept)}\n"
@@ -65,7 +65,7 @@ def _checked_files_line(reports: list[FileReport]) -> str:
 
 
 def _rules_table(diagnostics: list[Diagnostic]) -> Iterator[str]:
-    """Yield the lines of a table of the rules with diagnostics, the most frequent first."""
+    """Yield a table of the rules with diagnostics, most frequent first."""
     yield "| problems | rule |\n|---:|---|\n"
     for (name, code, url), number in Counter(
         (each.name, each.code, each.url) for each in diagnostics
@@ -74,13 +74,13 @@ def _rules_table(diagnostics: list[Diagnostic]) -> Iterator[str]:
 
 
 def _format_line(location: Location) -> str:
-    """Return the line of a location in words, with the cell in a notebook."""
+    """Return a location's line as text, with the cell for a notebook."""
     cell = "" if location.cell is None else f"cell {location.cell.number}, "
     return f"{cell}line {location.line}"
 
 
 def _list_item(diagnostic: Diagnostic) -> str:
-    """Return the list item of a diagnostic, with the help and the fix as items below it."""
+    """Return a diagnostic's list item, with its help and fix as nested items."""
     place = f" in {_format_line(diagnostic.location)}" if diagnostic.location else ""
     rule = f"[{diagnostic.code} {diagnostic.name}]({diagnostic.url})"
     message = _message_as_markdown(diagnostic.message)
@@ -97,7 +97,7 @@ def _list_item(diagnostic: Diagnostic) -> str:
 
 
 def _message_as_markdown(message: str) -> str:
-    """Return a message as Markdown: code in backticks stays code, and all other text is escaped."""
+    """Convert a message to Markdown: code in backticks stays code, all other text is escaped."""
     pieces = escape_unprintable(" ".join(message.splitlines())).split("`")
     if len(pieces) % 2 == 0:  # a backtick without a partner
         return _escape_markdown("`".join(pieces))
@@ -107,7 +107,7 @@ def _message_as_markdown(message: str) -> str:
 
 
 def _code_span(text: str) -> str:
-    """Return a code span, delimited by more backticks than `text` has in a row."""
+    """Return a code span whose delimiter is longer than any run of backticks in `text`."""
     text = escape_unprintable(text)
     if not text.strip():
         return _escape_markdown(text)
@@ -117,7 +117,7 @@ def _code_span(text: str) -> str:
 
 
 def _escape_markdown(text: str) -> str:
-    """Return plain text for Markdown: markup characters are escaped, and `@` does not mention a user."""
+    """Escape plain text for Markdown, so that `@` does not mention a user either."""
     escaped = re.sub(r"([\\`*_\[\]<>&|~$!])", r"\\\1", text)
     # A comment interrupts mentions, references to issues, and links, which GitHub finds after it reads the markup.
     return re.sub(r"([@#:])(?=[\w/])|(?<=www)(?=\.)", r"\1<!-- -->", escaped)

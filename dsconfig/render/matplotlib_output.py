@@ -1,4 +1,4 @@
-"""Rendering of plots as deterministic SVG or PNG."""
+"""Render plots as deterministic SVG or PNG."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Protocols of a report and its parts, so that renderers depend on them and not on the checker."""
+"""Protocols for a report and its parts, so that renderers do not depend on the checker."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ if TYPE_CHECKING:
 
 
 class SourceText(Protocol):
-    """A document, as far as renderers need it."""
+    """The part of a document that renderers need."""
 
     @property
     def text(self) -> str:
-        """Source text of the document; empty if there is none."""
+        """Source text of the document, or an empty string."""
 
 
 class CheckedReleases(Protocol):
-    """The releases that a config was checked for, as far as renderers need them."""
+    """The part of a release target that renderers need."""
 
     @property
     def text(self) -> str:
-        """Releases as the user wrote them."""
+        """The releases as written by the user."""
 
     @property
     def releases(self) -> Sequence[str]:
@@ -31,15 +31,15 @@ class CheckedReleases(Protocol):
 
     @property
     def origin(self) -> str:
-        """How the releases were chosen: a word of `dsconfig.core.releases.Origin`."""
+        """How the releases were chosen, as in `dsconfig.core.releases.Origin`."""
 
     @property
     def source(self) -> str:
-        """File that pins the releases; empty for any other origin."""
+        """File that pins the releases; empty for other origins."""
 
 
 class DetectedConsumer(Protocol):
-    """The consumer of a config and the evidence for it, as far as renderers need them."""
+    """The part of a config's consumer that renderers need."""
 
     @property
     def name(self) -> str:
@@ -51,7 +51,7 @@ class DetectedConsumer(Protocol):
 
     @property
     def origin(self) -> str:
-        """Kind of the evidence: a word of `dsconfig.job.detect_consumer.Origin`."""
+        """Kind of evidence, as in `dsconfig.job.detect_consumer.Origin`."""
 
     @property
     def likely(self) -> bool:
@@ -59,15 +59,15 @@ class DetectedConsumer(Protocol):
 
 
 class RulePage(Protocol):
-    """A rule, as far as renderers need it."""
+    """The part of a rule that renderers need."""
 
     @property
     def title(self) -> str:
-        """Summary of the rule in one line."""
+        """One-line summary of the rule."""
 
     @property
     def doc(self) -> str:
-        """Documentation page of the rule in Markdown."""
+        """Documentation of the rule in Markdown."""
 
     @property
     def effect(self) -> Effect:
@@ -75,11 +75,11 @@ class RulePage(Protocol):
 
 
 class FileReport(Protocol):
-    """The report on one file, as far as renderers need it."""
+    """The part of a file's report that renderers need."""
 
     @property
     def summary(self) -> JobSummary | None:
-        """Summary of the job that loads the config; None for a config that is checked alone."""
+        """Summary of the job that loads the config, or None for a config without a job."""
 
     @property
     def name(self) -> str:
@@ -87,7 +87,7 @@ class FileReport(Protocol):
 
     @property
     def target(self) -> CheckedReleases:
-        """Checked releases."""
+        """Releases that were checked."""
 
     @property
     def reader(self) -> DetectedConsumer:
@@ -95,22 +95,22 @@ class FileReport(Protocol):
 
     @property
     def why_not_config(self) -> str | None:
-        """Why the file is not a DeepSpeed config; None for a config."""
+        """Reason why the file is not a DeepSpeed config, or None for a config."""
 
     @property
     def read_error(self) -> str | None:
-        """Why the file could not be read; None if it was read."""
+        """Reason why the file could not be read, or None."""
 
     @property
     def diagnostics(self) -> Sequence[Diagnostic]:
-        """Diagnostics of the file in the order of their locations."""
+        """Diagnostics of the file, ordered by location."""
 
     @property
     def document(self) -> SourceText | None:
-        """Document that was checked; None if there is none."""
+        """The checked document, or None."""
 
     def edits(self, diagnostic: Diagnostic) -> Sequence[tuple[int, int, str]]:
-        """Return the edits of the diagnostic's fix, each with start, end and replacement text."""
+        """Return the edits of a diagnostic's fix as start, end and replacement text."""
 
     def rule(self, code: str) -> RulePage | None:
-        """Return the rule with this code, if there is one."""
+        """Return the rule with this code, or None."""

@@ -24,7 +24,7 @@ _LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 
 
 def render(reports: Iterable[FileReport], target: CheckedReleases, style: TerminalStyle) -> Iterator[str]:  # noqa: ARG001  one shape for all
-    """Yield one log with one run and one line for each result, which lists only rules with results."""
+    """Yield a log with one run, one result per line, which lists only rules with results."""
     rules: dict[str, tuple[int, dict[str, object]]] = {}
     fingerprints = Fingerprints()
     readers: list[dict[str, object]] = []
@@ -80,7 +80,7 @@ def _reporting_descriptor(diagnostic: Diagnostic, page: RulePage | None) -> dict
 
 
 def _notification(name: str, why: str) -> dict[str, object]:
-    """Return the notification about a file that could not be checked."""
+    """Return the notification that a file could not be checked."""
     return {
         "level": "error",
         "message": {
@@ -91,7 +91,7 @@ def _notification(name: str, why: str) -> dict[str, object]:
 
 
 def _escape_links(text: str) -> str:
-    """Return a message with brackets escaped, because SARIF reads `[text](address)` as a link (3.11.6)."""
+    """Escape brackets in a message, in which SARIF reads `[text](address)` as a link (3.11.6)."""
     return text.replace("](", r"\](")
 
 
@@ -101,7 +101,7 @@ def _pascal_case(name: str) -> str:
 
 
 def _page_summary(doc: str) -> str:
-    """Return a rule's page up to the first example, as running text."""
+    """Return a rule's documentation up to the first example, as plain text."""
     return " ".join(re.split(r"\n\s*(?:Bad|Good|Fixed)\b[^\n]*:\n", doc)[0].split())
 
 
@@ -184,13 +184,13 @@ def _sarif_fixes(
 
 
 class _SarifRegions:
-    """Converter of the ranges of a text to SARIF regions with lines and columns."""
+    """Convert text ranges to SARIF regions with lines and columns."""
 
     def __init__(self, text: str) -> None:
         self.starts = [0, *(end.end() for end in re.finditer(r"\r\n?|\n", text))]
 
     def between(self, start: int, end: int) -> dict[str, int]:
-        """Return the region of a range; an empty region is an insertion."""
+        """Return the region of a range; an empty range is an insertion."""
         first, last = self._line(start), self._line(end)
         return {
             "startLine": first + 1,

@@ -1,4 +1,4 @@
-"""Closing summary of a run: number of files, releases, and totals by severity."""
+"""The closing summary of a run: files, releases, and totals by severity."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def summary_line(
 
 
 def _format_consumers(readers: Sequence[tuple[DetectedConsumer, int]]) -> str:
-    """Return the consumers of the files in words, or "" if DeepSpeed itself loads all files by default."""
+    """Describe the consumers of the files, or return "" if DeepSpeed loads all of them by default."""
     names = Counter[str]()
     for consumer, number in readers:
         names[consumer.name] += number
@@ -65,7 +65,7 @@ def _format_consumers(readers: Sequence[tuple[DetectedConsumer, int]]) -> str:
 
 
 def note_line(text: str, style: TerminalStyle) -> str:
-    """Return the line that shows a note."""
+    """Format a note as a line of output."""
     return wrap_line(f"{style.paint('note', 'bold')}: {escape_unprintable(text)}", style, 6) + "\n"
 
 
@@ -74,7 +74,7 @@ _MOST_SIZES = 3
 
 
 def format_working_world_sizes(sizes: Mapping[str, str], *, every: bool) -> list[str]:
-    """Return the world sizes at which the batch of each file works, in one line for the whole run."""
+    """Return the world sizes at which each file's batch works, as lines for the whole run."""
     if len(sizes) < 2:
         return [f"{name} works at these world sizes: {world_sizes}" for name, world_sizes in sizes.items()]
     shown = list(sizes.items())[: None if every else _MOST_SIZES]
@@ -84,7 +84,7 @@ def format_working_world_sizes(sizes: Mapping[str, str], *, every: bool) -> list
 
 
 def format_checked_releases(target: CheckedReleases, source: str | None) -> str:
-    """Return the checked releases in words, and how they were chosen."""
+    """Describe the checked releases and how they were chosen."""
     origin = ORIGINS.get(target.origin) or escape_unprintable(target.source or source or "settings")
     if len(target.releases) == 1:
         return f"{target.releases[0]} ({origin})"
@@ -93,7 +93,7 @@ def format_checked_releases(target: CheckedReleases, source: str | None) -> str:
 
 
 def rule_statistics(rules: Mapping[tuple[str, str], int], style: TerminalStyle) -> str:
-    """Return a list of the rules with their numbers of diagnostics, the most frequent first."""
+    """Return the number of diagnostics per rule, most frequent first."""
     rows = sorted(rules.items(), key=lambda item: (-item[1], item[0]))
     return "".join(f"{count:6} {style.paint(code, 'bold')} {name}\n" for (code, name), count in rows)
 
@@ -112,7 +112,7 @@ def overview_of_rules(
     *,
     listed: bool = False,
 ) -> str:
-    """Return how many diagnostics the most frequent rules have, and where to start, or "" for a short report.
+    """Return the most frequent rules and where to start, or "" for a short report.
 
     `fixable` is the number of diagnostics with a safe fix, and `errors` that of errors. `listed` leaves the rules
     out, because `statistics` lists them.
@@ -132,7 +132,7 @@ def overview_of_rules(
 
 
 def _first_step(rules: Mapping[tuple[str, str], int], fixable: int, errors: int) -> str:
-    """Return advice on the step that removes the most problems with the least work."""
+    """Return advice on the step that resolves the most problems with the least work."""
     total = sum(rules.values())
     if fixable:
         return f"`--fix` fixes {fixable} of {total} problems, and changes nothing that works"
@@ -143,7 +143,7 @@ def _first_step(rules: Mapping[tuple[str, str], int], fixable: int, errors: int)
 
 
 def count_noun(number: int, noun: str) -> str:
-    """Return a number with its noun, in the plural if needed."""
+    """Return a number with its noun, pluralized if needed."""
     if noun == "info":
         return f"{number} info"
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,4 +1,4 @@
-"""Styling of text for a terminal: colors, width, line wrapping, and escapes of unprintable characters."""
+"""Style text for a terminal: colors, width, line wrapping, and escaping of unprintable characters."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CODES = {
 
 
 class TerminalStyle(NamedTuple):
-    """Style of terminal output; plain text by default."""
+    """The style of terminal output; plain text by default."""
 
     color: bool = False
     width: int = 100
@@ -37,7 +37,7 @@ class TerminalStyle(NamedTuple):
     """Whether the terminal supports hyperlinks."""
 
     def paint(self, text: str, tone: str) -> str:
-        """Return `text` in a tone of `CODES` if color is on, otherwise unchanged."""
+        """Return `text` in one of the tones in `CODES` if color is on, otherwise unchanged."""
         return f"\x1b[{CODES[tone]}m{text}\x1b[0m" if self.color and text else text
 
     def link(self, text: str, url: str) -> str:
@@ -46,7 +46,7 @@ class TerminalStyle(NamedTuple):
 
 
 def style_of(stream: TextIO, color: str = "auto") -> TerminalStyle:
-    """Return the style for `stream`; `color="auto"` decides by environment variables and terminal."""
+    """Return the style for `stream`; `color="auto"` depends on environment variables and the terminal."""
     terminal = stream.isatty()
     colored = color == "always" or (color == "auto" and _uses_color(terminal))
     width = terminal_width(stream) if terminal else 100
@@ -56,7 +56,7 @@ def style_of(stream: TextIO, color: str = "auto") -> TerminalStyle:
 
 
 def _uses_color(terminal: bool) -> bool:
-    """Whether to use color, as NO_COLOR, FORCE_COLOR, CLICOLOR_FORCE or CLICOLOR says, or else on a terminal.
+    """Return whether to use color, according to environment variables such as NO_COLOR, or else the terminal.
 
     The first of these variables that is set decides.
     """
@@ -69,14 +69,14 @@ def _uses_color(terminal: bool) -> bool:
 
 
 def _shows_links(colored: bool) -> bool:
-    """Whether to print hyperlinks: terminals without support ignore them, except the Linux console."""
+    """Return whether to print hyperlinks, which all terminals but the Linux console show or ignore."""
     if value := os.environ.get("FORCE_HYPERLINK"):
         return value != "0"
     return colored and os.environ.get("TERM") != "linux"
 
 
 def terminal_width(stream: TextIO | None = None) -> int:
-    """Return the width in columns: the variable COLUMNS, or that of the terminal, or 100 without a terminal."""
+    """Return the width in columns from COLUMNS or the terminal, by default 100."""
     value = os.environ.get("COLUMNS", "")
     if value.isdecimal() and int(value[:6]) > 0:
         return max(40, int(value[:6]))
@@ -92,7 +92,7 @@ TAB = 4
 
 
 def escape_unprintable(text: str) -> str:
-    """Return `text` on one line, with unprintable characters escaped.
+    """Return `text` on a single line, with unprintable characters escaped.
 
     Control characters, lone surrogates, direction marks and no-break spaces are escaped, and the start of commands
     that CI services execute.
@@ -113,12 +113,12 @@ _AGENT_COMMAND = (
 
 
 def is_line_command(line: str) -> bool:
-    """Whether GitHub's runner executes a line as a command, such as `::stop-commands::`, also after blanks."""
+    """Return whether GitHub's runner executes a line, such as `::stop-commands::`, possibly indented."""
     return line.lstrip().startswith("::")
 
 
 def is_agent_command(line: str) -> bool:
-    """Whether a CI service executes a part of the line as a command, such as `##vso[task.complete]`."""
+    """Return whether a CI service executes part of a line, such as `##vso[task.complete]`."""
     if "##" not in line:
         return False
     import re
@@ -127,7 +127,7 @@ def is_agent_command(line: str) -> bool:
 
 
 def escape_invisible(line: str) -> str:
-    """Return a line of a file with invisible characters escaped, except tabs and the line end."""
+    """Escape the invisible characters in a line of a file, except tabs and the line end."""
     inner = line.removesuffix("\n")
     if inner.isprintable():
         return line
@@ -142,7 +142,7 @@ def _escape_character(char: str) -> str:
 
 
 def _ci_command_offsets(text: str) -> list[int]:
-    """Return the offsets at which commands to a CI service start, such as `##[group]` or `##vso[...]`."""
+    """Return the offsets at which CI commands start, such as `##[group]` or `##vso[...]`."""
     if "##" not in text:
         return []
     import re
@@ -151,7 +151,7 @@ def _ci_command_offsets(text: str) -> list[int]:
 
 
 def character_cells(text: str, encoding: str = "utf-8") -> list[tuple[str, int]]:
-    """Return each character of a line as it is shown, with its width in columns."""
+    """Return the characters of a line as displayed, each with its width in columns."""
     commands = _ci_command_offsets(text)
     if text.isascii() and text.isprintable() and not commands:
         return [(char, 1) for char in text]
@@ -193,7 +193,7 @@ _INVISIBLE = r"\x1b\[[0-9;]*m|\x1b\]8;;[^\x1b]*\x1b\\"
 
 
 def wrap_line(text: str, style: TerminalStyle, hanging: int = 0) -> str:
-    """Wrap a line of text to the terminal; lines after the first are indented by `hanging` columns.
+    """Wrap a line to the width of the terminal, indenting all but the first line by `hanging` columns.
 
     A word longer than a line is not broken: it may be a path that a user copies.
     """
@@ -203,7 +203,7 @@ def wrap_line(text: str, style: TerminalStyle, hanging: int = 0) -> str:
 
 
 def wrap_lines(text: str, style: TerminalStyle) -> str:
-    """Wrap each line of a text separately; continuation lines are indented by two more columns."""
+    """Wrap each line of a text separately, indenting continuation lines by two more columns."""
     if not style.wraps:
         return text
     lines = text.split("\n")
@@ -224,7 +224,7 @@ def _wrapped_lines(text: str, style: TerminalStyle, hanging: int) -> Iterator[st
 
 
 def _words_with_blanks(text: str) -> Iterator[tuple[str, str]]:
-    """Yield each word with the blanks before it."""
+    """Yield each word together with the blanks before it."""
     for match in re.finditer(r"( *)([^ ]*)", text):
         if match[0]:
             yield match[1], match[2]

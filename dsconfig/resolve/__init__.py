@@ -1,1 +1,1 @@
-"""Resolution of a config for a run: batch, effective values, and memory."""
+"""Resolve a config for a run: its batch, effective values and memory."""

@@ -1,4 +1,4 @@
-"""Batch of a config: data-parallel size, triplet, elastic batch, and a formula for an unknown world size."""
+"""Derive the batch of a config: data-parallel size, triplet, elastic batch, or a formula for an unknown world size."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DerivedBatch:
-    """A batch triplet, its data-parallel size, and the config that the release runs with."""
+    """A batch triplet, its data-parallel size, and the config with which the release runs."""
 
     triplet: BatchTriplet
     size: int | float
@@ -59,7 +59,7 @@ class DerivedBatch:
 
 
 def derive_batch(raw: RawConfig, runtime: ResolutionTarget) -> DerivedBatch:
-    """Derive the batch as the release does; modifies the config of `raw`.
+    """Derive the batch as the release does, modifying the config in `raw`.
 
     Raises:
         ResolveError: the release cannot derive a batch.
@@ -85,7 +85,7 @@ def derive_batch(raw: RawConfig, runtime: ResolutionTarget) -> DerivedBatch:
 def _derive_plain_batch(
     config: JsonObject, division: DataParallelRanks, runtime: ResolutionTarget
 ) -> tuple[BatchTriplet, list[AutofillMessage]]:
-    """Derive the batch triplet of a config without elasticity, and write it into the config."""
+    """Derive the batch triplet of a config without elasticity, and write it to the config."""
     messages = []
     if "elasticity" in config and runtime.number > LAST_ELASTIC:
         del config["elasticity"]
@@ -103,7 +103,7 @@ def _derive_plain_batch(
 
 
 def _ints_for_whole_floats(triplet: BatchTriplet) -> BatchTriplet:
-    """Convert whole floats in the triplet to ints, because DeepSpeed computes 8 ranks / 2 as 4.0."""
+    """Convert whole floats in the triplet to ints; DeepSpeed computes 8 ranks / 2 as 4.0."""
     values = [
         int(value) if isinstance(value, float) and value.is_integer() else value
         for value in triplet.values_in_key_order()
@@ -114,7 +114,7 @@ def _ints_for_whole_floats(triplet: BatchTriplet) -> BatchTriplet:
 def _match_sequence_key(
     config: JsonObject, runtime: ResolutionTarget, *, from_file: bool
 ) -> list[AutofillMessage]:
-    """Write the sequence-parallel size by which the ranks were divided into the resolved config."""
+    """Write the sequence-parallel size that divides the ranks to the resolved config."""
     sp_size = runtime.requested.sp or 1
     if runtime.number < SEQUENCE_SINCE:
         return []
@@ -138,7 +138,7 @@ AUTOTP_SINCE = 16004
 
 @dataclass(frozen=True, slots=True)
 class DataParallelRanks:
-    """Number of data-parallel ranks, and how DeepSpeed derives it from all ranks."""
+    """The number of data-parallel ranks, and how DeepSpeed derives it from the world size."""
 
     size: int | float
     by_key: bool
@@ -201,7 +201,7 @@ def _uneven_ranks_error(error: UnevenRanksError, parallelism: Parallelism) -> Re
 
 
 def _unknown_degree_error(degree: ParallelDegree) -> ResolveError:
-    """Return the error for a parallel degree whose effect on the batch depends on the program's code."""
+    """Return the error for a parallel degree whose effect on the batch depends on the program."""
     flag = {"tensor": "`tp`", "pipeline": "`pp`"}.get(degree.kind, "`sp`")
     flags = "`tp` or `pp`" if degree.kind == "model" else flag
     return ResolveError(
@@ -219,7 +219,7 @@ def _note_counted_degree(degree: ParallelDegree, ranks: int) -> AutofillMessage:
 
 
 def _note_launched_degrees(parallelism: Parallelism, runtime: ResolutionTarget) -> list[AutofillMessage]:
-    """Return a note on the parallel degrees that come from a launch file, if any."""
+    """Return a note about the parallel degrees that come from a launch file, if any."""
     from_launch_file = [degrees for degrees in parallelism.dividing_degrees if not degrees.is_asked]
     if not from_launch_file:
         return []
@@ -261,7 +261,7 @@ def _check_sequence_key(config: Mapping[str, Json], runtime: ResolutionTarget) -
 
 
 def _note_indivisible_ranks(config: Mapping[str, Json], ranks: int, size: float) -> list[AutofillMessage]:
-    """Return a note that the number of ranks is not divisible by `sequence_parallel_size`, if so."""
+    """Return a note if `sequence_parallel_size` does not divide the number of ranks."""
     if size % 1 == 0:
         return []
     text = (
@@ -289,7 +289,7 @@ FIRST_ELASTIC, LAST_ELASTIC = 3009, 19007
 
 
 def has_elasticity(config: Mapping[str, Json]) -> bool:
-    """Whether the `elasticity` block is enabled (elasticity.py, `elasticity_enabled`)."""
+    """Return whether the `elasticity` block is enabled (elasticity.py, `elasticity_enabled`)."""
     block = config.get(c.ELASTICITY)
     return isinstance(block, Mapping) and bool(block.get(c.ENABLED, c.ENABLED_DEFAULT))
 
@@ -334,7 +334,7 @@ def solve_elastic(
 def apply_elastic_plan(
     config: JsonObject, size: float, runtime: ResolutionTarget
 ) -> tuple[JsonObject, int, list[AutofillMessage]]:
-    """Replace the `elasticity` block by its triplet, for a release without elasticity.
+    """Replace the `elasticity` block with its batch triplet, for a release without elasticity.
 
     The batch is that of 0.19.7, so that the job continues unchanged. `model_parallel_size` of the block
     applies if tp and pp are not set. `dsconfig elastic run` does the same with any release, limited to the
@@ -392,7 +392,7 @@ def _note_fallback_batch(elastic_plan: Plan, size: int, batch: int) -> AutofillM
 
 
 def _scheduler_messages(block: Mapping[str, Json], semantics: ElasticitySemantics) -> list[AutofillMessage]:
-    """Compare the block with the one that the scheduler set in the environment, if any."""
+    """Compare the block with the one that a scheduler set in the environment, if any."""
     if c.DEEPSPEED_ELASTICITY_CONFIG not in os.environ:
         return []
     from elastic import ensure_immutable_elastic_config
@@ -425,7 +425,7 @@ def _override_messages(config: Mapping[str, Json], triplet: BatchTriplet) -> lis
 def _nearest_admissible_sizes(
     config: Mapping[str, Json], semantics: ElasticitySemantics, size: float
 ) -> tuple[str, ...]:
-    """Return the admissible sizes around an inadmissible one, or none if the block has no strict plan."""
+    """Return the admissible sizes next to an inadmissible one; empty if there is no strict plan."""
     from elastic import ElasticityError, plan
 
     try:
@@ -437,7 +437,7 @@ def _nearest_admissible_sizes(
 
 
 def elastic_batch_solver(release: str, world_size: int) -> Callable[[JsonObject], dict[str, int]]:
-    """Return a function that derives the batch of an `elasticity` block for this release and world size."""
+    """Return a function that derives the batch of an `elasticity` block for a release and world size."""
 
     def solve(config: JsonObject) -> dict[str, int]:
         triplet, _ = solve_elastic(config, release, world_size)
@@ -450,7 +450,7 @@ def elastic_batch_solver(release: str, world_size: int) -> Callable[[JsonObject]
 
 
 class ConfigWithoutWorldSize(NamedTuple):
-    """A config that has to be resolved although the world size is not known."""
+    """A config that must be resolved although the world size is unknown."""
 
     located: LocatedConfig
     job: Job
@@ -464,7 +464,7 @@ def unknown_world_size_error(
     launch_world_size: LaunchWorldSize | None,
     training_args: Mapping[str, Json] | None,
 ) -> UnknownWorldSizeError:
-    """Return the error for an unknown world size, with the batch as a formula in the number of GPUs."""
+    """Return the error for an unknown world size, including a formula for the batch."""
     source = "" if launch_world_size is None else launch_world_size.source
     per_node = launch_world_size.gpus_per_node if launch_world_size else None
     hints = [f"one node has {per_node} ranks, two have {2 * per_node}"] if per_node else []
@@ -488,7 +488,7 @@ def input_batch_formula(
     training_args: Mapping[str, Json] | None,
     changes: Mapping[str, Json],
 ) -> str | None:
-    """Return the batch of a config as a formula in the number of GPUs, or None if there is no formula.
+    """Return the batch of a config as a formula in the number of GPUs, or None if there is none.
 
     Raises:
         ResolveError: the config cannot be read, or its "auto" values cannot be resolved.
@@ -516,7 +516,7 @@ def input_batch_formula(
 def rejected_batch_error(
     config: Mapping[str, Json], size: float, runtime: ResolutionTarget, *, by_key: bool
 ) -> ResolveError:
-    """Return the error for a batch that DeepSpeed cannot derive, with the diagnostics of `check`.
+    """Return the error for a batch that DeepSpeed cannot derive, including the diagnostics of `check`.
 
     Args:
         config: the config as DeepSpeed receives it.
@@ -537,7 +537,7 @@ def rejected_batch_error(
 def _rejecting_diagnostics(
     config: Mapping[str, Json], keys: Iterable[str], ranks: int, release: str
 ) -> list[Diagnostic]:
-    """Return the diagnostics with which DeepSpeed rejects the given keys, judged without the config's other keys."""
+    """Return the diagnostics for values of the given keys that DeepSpeed rejects, ignoring all other keys."""
     document = read_dict({key: config[key] for key in keys if key in config})
     report = check_document(document, ReleaseTarget((release,), release, "argument"), world_size=ranks)
     return [diagnostic for diagnostic in report if diagnostic.effect is Effect.REJECTED]

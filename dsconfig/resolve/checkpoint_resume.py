@@ -1,4 +1,4 @@
-"""Comparison of a checkpoint, judged by its file names alone, with the job that is to load it.
+"""Compare a checkpoint, judging by its file names alone, with the job that should load it.
 
 No file is unpickled. Names: deepspeed runtime/engine.py, `DeepSpeedEngine._get_ckpt_name` and
 `_get_rank_zero_ckpt_name`; checkpoint/ds_to_universal.py.
@@ -35,7 +35,7 @@ _MOST_OPENED = 4096
 
 
 class CheckpointFolder(NamedTuple):
-    """A checkpoint: the folder that `load_checkpoint` opens, and what its file names show."""
+    """A checkpoint: the folder that `load_checkpoint` opens, and what its file names reveal."""
 
     path: str
     """Folder with the files of one step, such as `out/global_step500`."""
@@ -133,7 +133,7 @@ def _read_weights_only(root: str) -> CheckpointFolder | None:
 
 
 def _find_checkpoint_root(folder: str) -> str | None:
-    """Return the folder with `latest`, in an output folder of the Trainer that of the newest `checkpoint-N`."""
+    """Return the folder that contains `latest`; for the Trainer, in its newest `checkpoint-N`."""
     if _has_states(folder):
         return os.path.dirname(os.path.normpath(folder)) or "."
     names = _file_names(folder)
@@ -156,7 +156,7 @@ def _step_number(name: str) -> int:
 
 
 def _find_step_folder(root: str, tag: str | None) -> str | None:
-    """Return the folder of the step that `latest` names, or of the newest step if there is no such file."""
+    """Return the folder of the step that `latest` names, or of the newest step without such a file."""
     if tag is not None:
         path = os.path.join(root, os.path.basename(tag))
         return path if os.path.isdir(path) else None
@@ -193,7 +193,7 @@ _LONGEST_TAG = 1000
 
 
 def _expected_file_names(layout: Layout, ranks: int | None, groups: int, *, is_bf16: bool) -> Iterator[str]:
-    """Yield the file names that a complete checkpoint with these numbers of ranks has."""
+    """Yield the file names that a complete checkpoint has for these numbers of ranks."""
     prefix = "bf16_" if is_bf16 else ""
     for group in range(groups):
         if layout in ("stage 0", "stage 1 or 2"):
@@ -205,7 +205,7 @@ def _expected_file_names(layout: Layout, ranks: int | None, groups: int, *, is_b
 
 
 def _find_broken_files(folder: str, names: list[str]) -> Iterator[str]:
-    """Yield files from an unfinished save, which are empty or lack the zip directory at the end."""
+    """Yield the files of an unfinished save, which are empty or do not end with a zip directory."""
     for name in sorted(names)[:_MOST_OPENED]:
         path = os.path.join(folder, name)
         try:
@@ -233,7 +233,7 @@ Verdict: TypeAlias = Literal["loads", "blocked", "unknown"]
 
 
 class ResumeObstacle(NamedTuple):
-    """One reason why a checkpoint does not load as it is, with the remedies."""
+    """One reason why a checkpoint does not load unchanged, and what to do about it."""
 
     verdict: Verdict
     message: str
@@ -243,7 +243,7 @@ class ResumeObstacle(NamedTuple):
 
 
 class ResumeReport(NamedTuple):
-    """A checkpoint, compared with the job that is to load it."""
+    """The result of comparing a checkpoint with the job that should load it."""
 
     checkpoint: CheckpointFolder
     release: str
@@ -252,13 +252,13 @@ class ResumeReport(NamedTuple):
 
     @property
     def verdict(self) -> Verdict:
-        """The strongest verdict of the obstacles."""
+        """The most severe verdict of all obstacles."""
         verdicts = {each.verdict for each in self.obstacles}
         return "blocked" if "blocked" in verdicts else "unknown" if "unknown" in verdicts else "loads"
 
 
 class _CheckpointRequirements(NamedTuple):
-    """Requirements of the config for a checkpoint; one that only the run determines is None."""
+    """Requirements of the config for a checkpoint; None where only the run determines them."""
 
     stage: int | None
     is_bf16: bool | None
@@ -354,7 +354,7 @@ def _incomplete_checkpoint(
 
 
 def _missing_tag_obstacle(checkpoint: CheckpointFolder, name: str, consequence: str) -> ResumeObstacle:
-    """Return the obstacle that the file `latest` is missing, which names the step to load."""
+    """Return the obstacle that the file `latest`, which names the step to load, is missing."""
     step = os.path.basename(os.path.normpath(checkpoint.path))
     return ResumeObstacle(
         "blocked",
@@ -404,7 +404,7 @@ def _universal_obstacles(
 
 
 def _universal_conversion_command(checkpoint: CheckpointFolder, release: int) -> Iterator[str]:
-    """Yield the command that converts a checkpoint to the universal format, if the release can do so."""
+    """Yield the command that converts a checkpoint to the universal format, if the release has one."""
     first = _FIRST_UNIVERSAL.get(checkpoint.layout)
     if first is None or release < release_number(first):
         return

@@ -1,4 +1,4 @@
-"""`show`: the effective value of every key and its source: file, default, batch or consumer."""
+"""`show`: the effective value of every key, and where it comes from."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def show(
     job: int | None = None,
     every: bool = False,
 ) -> EffectiveValues:
-    """Return the effective value of every key and its source, as `.values`, each with `.key` and `.origin`.
+    """Return the effective value of every key as `.values`, each with a `.key` and an `.origin`.
 
     Args:
         source: a path, text, bytes, a dict or a `Config`; see `check`.
@@ -97,7 +97,7 @@ _NOTHING_ASKED = (None, None, None, None)
 
 @dataclass(frozen=True, slots=True)
 class EffectiveValues:
-    """Effective values of a config in one release, with notes."""
+    """The effective values of a config in one release, with notes."""
 
     values: tuple[EffectiveValue, ...]
     release: str
@@ -115,7 +115,7 @@ def effective_values_of(
     every: bool = False,
     keys: Sequence[str] = (),
 ) -> EffectiveValues:
-    """Return the effective values of a config or a document; the arguments are those of `show`.
+    """Return the effective values of a config or document; takes the arguments of `show`.
 
     Raises:
         ResolveError: the config cannot be read.
@@ -139,7 +139,7 @@ def effective_values_of_job(
     every: bool = False,
     keys: Sequence[str] = (),
 ) -> EffectiveValues:
-    """Return the effective values of a config in its job; see `show`."""
+    """Return the effective values of a config for the job that loads it; see `show`."""
     release = job.releases.releases[-1]
     input_config = read_input_config(located, job)
     written_context = release_context(input_config.document, release, input_config.consumer)
@@ -175,7 +175,7 @@ def _batch_formula(
     launch_size: LaunchWorldSize | None,
     training_args: Mapping[str, Json] | None,
 ) -> str | None:
-    """Return the batch as a formula in the number of GPUs, for an unknown world size."""
+    """Return the batch as a formula in the number of GPUs, for use without a world size."""
     per_node = launch_size.gpus_per_node if launch_size else None
     parallelism = ParallelDegrees().over(input_config.facts.parallelism)
     try:
@@ -190,7 +190,7 @@ def _fill_auto_values(
     training_args: Mapping[str, Json] | None,
     model_config: Mapping[str, Json] | None,
 ) -> AutofillState | None:
-    """Resolve "auto" values for any world size, as far as the job's arguments are known."""
+    """Resolve "auto" values independently of the world size, where the job's arguments are known."""
     if input_config.arguments is None and training_args is None:
         input_config = input_config._replace(
             arguments=LaunchArguments({}, consumer_from_spec(input_config.consumer).training_argument_names)
@@ -211,14 +211,14 @@ _DEEPEST = 6
 
 @dataclass(frozen=True, slots=True)
 class ListedKeyFilter:
-    """Selection of the keys to list: written keys, and defaults according to `every` and `keys`; see `show`."""
+    """Select the keys to list: written keys, and defaults as requested by `every` and `keys`; see `show`."""
 
     origins: ValueOrigins
     every: bool
     keys: tuple[str, ...]
 
     def values(self) -> Iterator[EffectiveValue]:
-        """Yield the values in the order of the file, then those of other keys in the order of the model."""
+        """Yield the values in file order, then those of unwritten keys in the order of the model."""
         root = section_view_of_release(ROOT, self._release)
         return (
             value for value in self._section_values(root, self.origins.data, ()) if self._is_listed(value.key)
@@ -270,7 +270,7 @@ class ListedKeyFilter:
             yield from self._default_values(key, path)
 
     def _default_values(self, key: KeyView, path: tuple[str, ...]) -> Iterator[EffectiveValue]:
-        """Yield the default of a key that is not written, for a top-level key only if requested.
+        """Yield the default of an unwritten key; top-level keys are listed only on request.
 
         Derived values are always listed.
         """
@@ -288,12 +288,12 @@ class ListedKeyFilter:
 
 
 def _section_of_map_entries(spec: Spec) -> str | None:
-    """Return the section class of the entries of a map with free keys, if there is one."""
+    """Return the section class of the entries in a map with free keys, or None for other keys."""
     arms = spec[1:] if spec[0] == "union" else (spec,)
     return next((child_section(arm[1]) for arm in arms if arm[0] == "map"), None)
 
 
 def _overlaps(path: tuple[str, ...], name: str) -> bool:
-    """Whether one of two keys contains the other, or both are the same."""
+    """Return whether two dotted keys are equal or one contains the other."""
     dotted = ".".join(path)
     return f"{dotted}.".startswith(f"{name}.") or f"{name}.".startswith(f"{dotted}.")

@@ -1,4 +1,4 @@
-"""`ResolveError` and its subclasses: why a config cannot be resolved."""
+"""`ResolveError` and its subclasses, which say why a config cannot be resolved."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ResolveError(ValueError):
 
     @classmethod
     def of(cls, diagnostics: Sequence[Diagnostic], hints: Iterable[str] = (), *, place: str = "") -> Self:
-        """Return the error for diagnostics of `check`, of which the first is the reason and the others are hints."""
+        """Return the error for diagnostics of `check`; the first is the reason, the others become hints."""
         return cls(
             place + diagnostics[0].message, (*_hints_from_diagnostics(diagnostics), *hints), diagnostics
         )
@@ -51,7 +51,7 @@ class UnfilledError(ResolveError):
 
 
 class UnknownWorldSizeError(ResolveError):
-    """The batch depends on the world size, which is not known.
+    """The batch depends on the world size, which is unknown.
 
     Attributes:
         formula: the batch as a formula in the number of GPUs; None if there is none.

@@ -1,4 +1,4 @@
-"""The config to resolve, found in the given file or through a launch file."""
+"""Find the config to resolve, in the given file or through a launch file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class InputConfig(NamedTuple):
-    """A config with its consumer, and the launch file that contains or generates it."""
+    """A config to resolve, its consumer, and the launch file that contains or generates it."""
 
     document: Document
     consumer: str
@@ -60,7 +60,7 @@ class InputConfig(NamedTuple):
 
 
 def model_config_of(facts: RunFacts) -> Mapping[str, Json] | None:
-    """Return the `config.json` of the model, as far as a consumer reads it, or None if it is not available."""
+    """Return the part of the model's `config.json` that a consumer reads, or None if it is not available."""
     if facts.model is None or facts.model.is_outside:
         return None
     model_source = facts.model.named
@@ -79,7 +79,7 @@ def model_config_of(facts: RunFacts) -> Mapping[str, Json] | None:
 
 
 def launch_world_size(located: LocatedConfig, job: Job) -> LaunchWorldSize | None:
-    """Return the world size that the launch file sets, with its source, or why it is not known."""
+    """Return the world size set by the launch file with its source, or why it is unknown."""
     size, launch_job = job.world_size, located.job
     if size is not None:
         if size.origin == "argument":
@@ -112,7 +112,7 @@ def _referenced_accelerate_file(located: LocatedConfig) -> object:
 
 
 def read_input_config(located: LocatedConfig, job: Job) -> InputConfig:
-    """Find the config that the job loads: the file itself, an embedded one, or the one a launch file names.
+    """Find the config that a job loads: the file itself, or a config in or named by the launch file.
 
     Raises:
         OSError: the config that a launch file names cannot be read.
@@ -157,7 +157,7 @@ def read_input_config(located: LocatedConfig, job: Job) -> InputConfig:
 
 
 def _config_from_accelerate_block(host: Document, job: Job) -> InputConfig:
-    """Return the config that Accelerate builds from the `deepspeed_config` block of its launch file."""
+    """Return the config that Accelerate builds from its launch file's `deepspeed_config` block."""
     reader = job.reader
     is_accelerate = reader.name == "accelerate"
     spec = add_consumer_version(
@@ -182,7 +182,7 @@ def _config_from_accelerate_block(host: Document, job: Job) -> InputConfig:
 
 
 def _consumer_note(reader: ConsumerEvidence) -> tuple[AutofillMessage, ...]:
-    """Return a note that the consumer is assumed, if the program does not determine it."""
+    """Return a note if the consumer is only assumed, because the program does not determine it."""
     if not reader.others:
         return ()
     others = " or ".join(reader.others)
@@ -193,7 +193,7 @@ def _consumer_note(reader: ConsumerEvidence) -> tuple[AutofillMessage, ...]:
 
 
 def _explain_missing_config(located: LocatedConfig) -> tuple[str, tuple[str, ...]]:
-    """Return why a launch file has no config, and hints on what to do about that."""
+    """Return why a launch file has no config, and hints on how to fix that."""
     host = located.host
     if located.why_not_checked:
         return (f"{host.name}: {located.why_not_checked}" if located.job else located.note), ()
@@ -209,7 +209,7 @@ def _top_level_mapping(launch: Document) -> JsonObject:
 
 
 def _no_config_error(document: Document, release: str) -> ResolveError:
-    """Return the error for a launch file without a usable config, with the diagnostics of `check`."""
+    """Return the error for a launch file without a usable config, including the diagnostics of `check`."""
     diagnostics = list(check_document(document, ReleaseTarget((release,), release, "argument")))
     errors = [diagnostic for diagnostic in diagnostics if diagnostic.severity == "error"] or [
         diagnostic for diagnostic in diagnostics if diagnostic.code == _OFF

@@ -1,4 +1,4 @@
-"""Settings of a launch file besides the config: training method, and arguments without a memory estimate."""
+"""Settings of a launch file that affect memory: the training method, and arguments that are not estimated."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _ALIASES = {"rm": "reward", "ipo": "dpo", "reward_modeling": "reward", "pt": "sf
 
 
 class TrainerSettings(NamedTuple):
-    """A training method with the settings that determine its memory."""
+    """A training method with the settings on which its memory depends."""
 
     trainer: str | None = None
     """Name in `TRAINERS` of the training method; None if no method is named or the method is unknown."""
@@ -71,7 +71,7 @@ class TrainerSettings(NamedTuple):
     """Whether preference losses cast all logits to fp32 (LLaMA-Factory)."""
 
     def adapt(self, trainer: TrainerTraits) -> TrainerTraits:
-        """Return the traits of a trainer, adapted to these settings."""
+        """Return a trainer's traits, adapted to these settings."""
         if self.has_reference is None:
             return trainer
         return trainer._replace(has_reference=trainer.has_reference and self.has_reference)
@@ -91,7 +91,7 @@ def selected_method(data: Mapping[str, Json]) -> TrainerSettings:
 
 
 def _loads_reference_model(name: str, data: Mapping[str, Json]) -> bool | None:
-    """Whether the reference model is loaded; None if the arguments do not determine that."""
+    """Return whether the reference model is loaded, or None if the arguments do not determine it."""
     if parse_argument_text(data.get("precompute_ref_log_probs")) is True or data.get("pref_loss") in (
         "orpo",
         "simpo",
@@ -115,7 +115,7 @@ def _vllm_memory_fraction(data: Mapping[str, Json]) -> float | None:
 def vllm_memory(
     method: TrainerSettings, requested: float | None, gpu: int | None
 ) -> tuple[int | None, tuple[UnmodeledSetting, ...]]:
-    """Return the bytes that vLLM reserves (None if it is not used), and the settings that are missing to know them."""
+    """Return the bytes that vLLM reserves (None if unused), and the settings that would be needed to compute them."""
     share = method.vllm if requested is None else requested
     if share is None:
         return None, ()
@@ -126,13 +126,13 @@ def vllm_memory(
 
 
 def missing_frozen_model(kind: str) -> UnmodeledSetting:
-    """Return the setting without an estimate that stands for a frozen model that is not given."""
+    """Return an unmodeled setting that stands for a frozen model the user has not specified."""
     text = "it is not given; pass its config.json or name as `--frozen-model` if it is on the same GPUs"
     return UnmodeledSetting(f"the {kind} model", text, raises=_RANK)
 
 
 def trainer_notes(name: str, has_adapters: bool, stage: int) -> Iterator[str]:
-    """Yield the assumptions about the training method."""
+    """Yield the assumptions made about the training method."""
     trainer = TRAINERS[name]
     if name == "sft":
         return
@@ -161,7 +161,7 @@ _UPDATE = _STATES | {"gradients", "master weights", "fp32 gradient partition", "
 
 
 class MemoryEffect(NamedTuple):
-    """Effect on memory of an argument that the estimate leaves out; see `UnmodeledSetting`."""
+    """How an argument that the estimate leaves out affects memory; see `UnmodeledSetting`."""
 
     text: str
     raises: frozenset[str] = _NONE
@@ -227,13 +227,13 @@ OPTIMIZERS: Mapping[str, str] = {
 
 
 def trainer_optimizer(arguments: Mapping[str, Json]) -> str | None:
-    """Return the optimizer that the Trainer creates for `optim`, or None if `optim` is missing or not supported."""
+    """Return the optimizer that the Trainer creates for `optim`, or None if it is missing or unsupported."""
     word = parse_argument_text(arguments.get("optim"))
     return OPTIMIZERS.get(word) if isinstance(word, str) else None
 
 
 def unmodeled_optimizer(arguments: Mapping[str, Json], origin: str) -> Iterator[UnmodeledSetting]:
-    """Yield the parts of the Trainer's `optim` that have no estimate."""
+    """Yield the parts of the Trainer's `optim` setting that are not estimated."""
     word = parse_argument_text(arguments.get("optim"))
     if not isinstance(word, str) or (word in OPTIMIZERS and not word.startswith("paged_")):
         return
@@ -245,7 +245,7 @@ def unmodeled_optimizer(arguments: Mapping[str, Json], origin: str) -> Iterator[
 
 
 def unmodeled_arguments(arguments: Mapping[str, Json], origin: str = "") -> Iterator[UnmodeledSetting]:
-    """Yield the arguments that have no estimate; `origin` is a suffix for messages, such as ` in train.yaml`."""
+    """Yield the arguments that are not estimated; `origin` is a message suffix such as ` in train.yaml`."""
     for key in METHODS:
         word = parse_argument_text(arguments.get(key))
         if isinstance(word, str) and word.lower() not in PLAIN and selected_method(arguments).trainer is None:
@@ -277,7 +277,7 @@ WORDS |= dict.fromkeys(("n", "no", "f", "false", "off", "0"), False)
 
 
 class LaunchSettings(NamedTuple):
-    """Settings of a launch file that affect memory; a setting is None if the file does not set it."""
+    """Settings of a launch file that affect memory; None for each one that the file does not set."""
 
     name: str = ""
     model: str | None = None
@@ -309,7 +309,7 @@ class LaunchSettings(NamedTuple):
 
 
 def launch_settings(document: Document, reader: ConsumerEvidence) -> LaunchSettings:
-    """Return the settings of a launch file, or of all launch files that use a config if they agree.
+    """Return the settings of a launch file, or of all launch files that use a config, if they agree.
 
     Raises:
         OSError: the config that the launch file names cannot be read.
@@ -325,7 +325,7 @@ def launch_settings(document: Document, reader: ConsumerEvidence) -> LaunchSetti
 
 
 def _zero3_init(document: Document, jobs: Sequence[LaunchedJob]) -> bool | None:
-    """Return the value of `zero3_init_flag` from Accelerate's launch file, a flag or an environment variable.
+    """Return the value of `zero3_init_flag` in Accelerate's launch file, a flag or an environment variable.
 
     Source: accelerate utils/dataclasses.py, `DeepSpeedPlugin.__post_init__`; the Trainer follows the flag
     too if Accelerate's launcher starts it. Return None if the flag is not set, or several files disagree.
@@ -397,21 +397,21 @@ def _settings_of(job: LaunchedJob) -> LaunchSettings:
 
 
 def _has_expandable_segments(data: Mapping[str, Json]) -> bool:
-    """Whether the environment of the command sets `expandable_segments` (c10/core/AllocatorConfig.cpp)."""
+    """Return whether the command's environment enables `expandable_segments` (c10/core/AllocatorConfig.cpp)."""
     settings = [value_at_dotted_path(data, f"ENV.{name}") for name in ALLOCATOR_VARIABLES]
     words = {word.strip().lower() for text in settings if isinstance(text, str) for word in text.split(",")}
     return "expandable_segments:true" in {word.replace(" ", "") for word in words}
 
 
 def _trains_towers(data: Mapping[str, Json], program: str) -> bool:
-    """Whether image encoders are trained, which LLaMA-Factory and ms-swift freeze by default."""
+    """Return whether image encoders are trained; LLaMA-Factory and ms-swift freeze them by default."""
     keys = {"LLaMA-Factory": "freeze_vision_tower", "ms-swift": "freeze_vit"}
     value = parse_argument_text(data.get(keys[program])) if program in keys else False
     return value is False
 
 
 def _model_from_launch_file(data: Mapping[str, Json], launch: str) -> str | None:
-    """Return the model that a launch file names, as a path from the launch file if it is on disk."""
+    """Return the model that a launch file names, resolved relative to the file if it is on disk."""
     name = model_name_in_launch_file(data)
     if name is None or "$" in name:
         return None
@@ -434,7 +434,7 @@ def _checkpoints_reentrant(data: Mapping[str, Json], program: str) -> bool:
 
 
 def is_checkpointing_reentrant(arguments: Mapping[str, Json]) -> bool:
-    """Whether the Trainer's checkpointing is reentrant, as `gradient_checkpointing_kwargs` (also in JSON) says.
+    """Return whether the Trainer uses reentrant checkpointing, according to `gradient_checkpointing_kwargs`.
 
     The default is True: `PreTrainedModel.gradient_checkpointing_enable` before Transformers 5.
     """

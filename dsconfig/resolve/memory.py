@@ -1,4 +1,4 @@
-"""`memory`: a request for an estimate with its defaults, and the estimate for a rank and a host."""
+"""`memory`: complete a request for an estimate with defaults, and estimate a rank and its host."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def memory(  # noqa: PLR0913  every argument stands for an option of the command
     expandable_segments: bool | None = None,
     set: Mapping[str, Json] | None = None,
 ) -> Estimate:
-    """Estimate the memory of a rank and its host in training, at rest and at the peaks of a step.
+    """Estimate the training memory of a rank and its host, at rest and at the peaks of a step.
 
     Args:
         source: a path, text, bytes, a dict, or a document that has been read; see `check`.
@@ -188,7 +188,7 @@ LENGTH, NODE = 2048, 8
 
 
 class EstimateRequest(NamedTuple):
-    """Request for a memory estimate, with all of its inputs."""
+    """All inputs of a memory estimate."""
 
     run: ResolvedRun
     values: ConfigValues
@@ -208,20 +208,20 @@ class EstimateRequest(NamedTuple):
 
     @property
     def setup(self) -> EngineSetup:
-        """The engine settings."""
+        """The engine settings that the config determines."""
         return setup_of(self.values, self.job)
 
     @property
     def micro_batch(self) -> MicroBatch:
-        """The micro batch, with the dtypes and parallelism of the config."""
+        """The micro batch, with the config's dtypes and parallelism."""
         return micro_batch_of(self.setup, self.job)
 
     def with_micro_batch(self, micro_batch: MicroBatch) -> EstimateRequest:
-        """Return the request with another micro batch."""
+        """Return the request with the micro batch replaced."""
         return self._replace(job=self.job._replace(micro_batch=micro_batch))
 
     def answer(self, room: MemoryLimit = NO_LIMIT) -> Estimate:
-        """Compute the estimate; raise `LimitExceededError` as soon as a limit is exceeded."""
+        """Compute the estimate; raise `LimitExceededError` as soon as it exceeds `room`."""
         result = estimate(self.values, self.arch, self.job, room)
         assumed = (*result.assumed, SCRIPT_OPTIMIZER) if self.assumes_optimizer else result.assumed
         if result.device is not None and self.launch.assumed_inputs:
@@ -235,7 +235,7 @@ class EstimateRequest(NamedTuple):
         )
 
     def known_defects(self) -> frozenset[str]:
-        """Known defects of the release that affect the config: the run crashes, or trains a wrong model."""
+        """Known defects of the release that make a run with this config crash or train a wrong model."""
         from dsconfig.check.check import check_document
 
         run = self.run
@@ -251,7 +251,7 @@ _DEFECTS = ("DSC880", "DSC881")
 
 
 def estimate_request(document: Document, options: MemoryOptions) -> EstimateRequest:
-    """Build the request from a config and options; the errors are those of `memory`."""
+    """Build the request from a config and options; raises the errors of `memory`."""
     options.validate()
     located = locate_config(document)
     job = options.build_job_of_config(located)
@@ -369,7 +369,7 @@ def _client_optimizer(
     launch: LaunchSettings,
     arguments: Mapping[str, Json],
 ) -> tuple[str | None, tuple[UnmodeledSetting, ...]]:
-    """Return the optimizer of the script, as requested or from the Trainer's `optim`.
+    """Return the optimizer that the script creates, as requested or according to the Trainer's `optim`.
 
     The Trainer creates an optimizer if the config has none. With offload it has to be DeepSpeed's own (engine.py,
     `zero_force_ds_cpu_optimizer`).
@@ -388,7 +388,7 @@ def _client_optimizer(
 
 
 def _uses_zero_init(run: ResolvedRun, options: MemoryOptions, launch: LaunchSettings) -> bool:
-    """Whether `zero.Init` builds the model at stage 3.
+    """Return whether `zero.Init` builds the model at stage 3.
 
     The Trainer does so. Accelerate does if `zero3_init_flag` is on or missing: `DeepSpeedPlugin` then follows
     the stage (utils/dataclasses.py, `__post_init__`).
@@ -406,7 +406,7 @@ _MEMORY_SECTIONS = ("bf16", "fp16", "zero_optimization", "optimizer")
 
 
 def _reject_overwritten(document: Document, changes: Mapping[str, Json]) -> None:
-    """Raise if a program of the repository overwrites a section that affects memory.
+    """Raise an error if a program of the repository overwrites a section that affects memory.
 
     Raises:
         NotModelledError: the overwritten value is not known.
@@ -450,7 +450,7 @@ def _reject_unsupported_release(release: str) -> None:
 
 
 def _effective_values(run: ResolvedRun, sp_size: int) -> ConfigValues:
-    """Return the effective values of the sections that the estimate reads."""
+    """Return the effective values of the sections on which the estimate depends."""
     effective_values = effective_values_of(
         run.config, run.world_size, run.release, "deepspeed", keys=SECTIONS
     )
@@ -502,7 +502,7 @@ def _model_notes(question: EstimateRequest) -> list[str]:
 
 
 def _assumptions(question: EstimateRequest) -> list[str]:
-    """Return the assumptions behind the numbers of the estimate."""
+    """Return the assumptions behind the estimate."""
     setup, micro_batch, gpus_per_node, launch = (
         question.setup,
         question.micro_batch,

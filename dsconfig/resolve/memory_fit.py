@@ -48,12 +48,12 @@ if TYPE_CHECKING:
 
 
 def find_fit(document: Document, options: MemoryOptions, limits: RequestedLimits) -> FittingChanges:
-    """Find the smallest changes with which the memory of a rank and host fits, as `dsconfig memory` judges it."""
+    """Find the smallest changes with which rank and host fit, according to `dsconfig memory`."""
     return fit_search(document, options, limits).fit()
 
 
 def fit_search(document: Document, options: MemoryOptions, limits: RequestedLimits) -> FitSearch:
-    """Create the search for a config; each change is applied to the document, which is resolved anew."""
+    """Create the search for a config; it applies each change to the document and resolves it again."""
     fitted_config = dict(options.set or {})
     if options.micro_batch is not None:  # takes precedence
         fitted_config.pop(MICRO, None)
@@ -107,7 +107,7 @@ def _options_with_changes(
 
 
 class ConsumerBatchKeys(NamedTuple):
-    """A consumer, and the batch keys that the config leaves to the consumer's arguments."""
+    """A consumer, and the batch keys that the config leaves to its arguments."""
 
     consumer: str = "deepspeed"
     left_to_arguments: frozenset[str] = frozenset()
@@ -116,7 +116,7 @@ class ConsumerBatchKeys(NamedTuple):
 
 
 def consumer_batch_keys(document: Document, options: MemoryOptions, run: ResolvedRun) -> ConsumerBatchKeys:
-    """Return the batch keys that the consumer fills in for a config with these options."""
+    """Return the batch keys that the consumer fills in for a config."""
     located = locate_config(document)
     data = read_input_config(located, options.build_job_of_config(located)).document.value()
     values = {**(data if isinstance(data, dict) else {}), **(options.set or {})}
@@ -128,7 +128,7 @@ def consumer_batch_keys(document: Document, options: MemoryOptions, run: Resolve
 
 
 def _batch_change(values: Mapping[str, int], filler: ConsumerBatchKeys) -> ConfigChange:
-    """Return a change of the batch in the config or its training arguments, whose values must agree for the Trainer."""
+    """Return a change of the batch in the config and the training arguments, which must agree for the Trainer."""
     is_trainer = filler.consumer == "transformers"
     arguments = {
         BATCH_ARGUMENTS[key]: value
@@ -155,7 +155,7 @@ def _batch_change(values: Mapping[str, int], filler: ConsumerBatchKeys) -> Confi
 
 
 def reject_launch_file(document: Document) -> None:
-    """Reject a launch file, because the changes can only be written to a config.
+    """Reject a launch file, because changes can only be written to a config.
 
     Raises:
         ValueError: the document is a launch file.
@@ -165,7 +165,7 @@ def reject_launch_file(document: Document) -> None:
 
 
 class FittedConfig(NamedTuple):
-    """The text of a config with the changes that make it fit."""
+    """The text of a config, including the changes that make it fit."""
 
     text: str
     removed_keys: tuple[str, ...] = ()
@@ -177,7 +177,7 @@ class FittedConfig(NamedTuple):
 def write_fitted_config(
     document: Document, options: MemoryOptions, fit: FittingChanges, name: str
 ) -> FittedConfig:
-    """Return the config with the initial values and the changes; `name` is that of the new file.
+    """Return the config with the initial values and the changes applied, to be saved as `name`.
 
     Raises:
         ValueError: the text cannot be edited.
@@ -208,7 +208,7 @@ def _apply_values(document: Document, values: Mapping[str, Json]) -> Document:
 
 
 def _unread_keys(document: Document, run: ResolvedRun) -> set[KeyPath]:
-    """Return the paths of keys that have no effect."""
+    """Return the paths of the keys that have no effect in a run."""
     target = ReleaseTarget((run.release,), run.release, "argument")
     report = check_document(document, target, world_size=run.world_size, consumer=run.consumer)
     fixes = [
@@ -250,7 +250,7 @@ def _initial_values(document: Document, options: MemoryOptions, run: ResolvedRun
 
 
 def _keys_filled_by_consumer(spec: str) -> frozenset[str]:
-    """Return the keys that the consumer fills from its arguments, except those of `zero_optimization`."""
+    """Return the keys outside `zero_optimization` that the consumer fills from its arguments."""
     name = split_consumer_spec(spec)[0]
     fills = consumer_from_spec(spec).fills if name in HUGGING_FACE else ()
     return frozenset(fill.key for fill in fills if not fill.key.startswith("zero_optimization."))
@@ -270,7 +270,7 @@ MOST_LAYERS = 2000
 
 @dataclass(frozen=True, slots=True)
 class LargestFit:
-    """The largest value that fits; 0 if none does."""
+    """The largest value that fits, or 0 if none does."""
 
     kind: str
     value: int
@@ -303,7 +303,7 @@ class LargestFit:
 def find_largest_fit(
     document: Document, options: MemoryOptions, kind: str, limits: RequestedLimits
 ) -> LargestFit:
-    """Find the largest micro batch, sequence length or number of layers that fits, as `dsconfig memory` judges it."""
+    """Find the largest micro batch, sequence length or number of layers that fits."""
     assert limits.gpu is not None
     options = options._replace(gpu_limit=limits.gpu.usable_bytes(limits.margin))
     request = _request_allowing_missing_value(document, options, kind)
@@ -341,7 +341,7 @@ def find_largest_fit(
 
 
 def _request_allowing_missing_value(document: Document, options: MemoryOptions, kind: str) -> EstimateRequest:
-    """Return the request for an estimate, in which the value of the searched kind may be missing."""
+    """Return the estimate request for a search, which may lack the value that is searched for."""
     try:
         request = estimate_request(document, options)
         if kind == "sequence":
@@ -355,7 +355,7 @@ def _request_allowing_missing_value(document: Document, options: MemoryOptions, 
 
 
 def _request_with_value(request: EstimateRequest, kind: str, value: int) -> EstimateRequest:
-    """Return the request with another micro batch, sequence length or number of layers."""
+    """Return the request with the micro batch, sequence length or number of layers replaced."""
     if kind == "model":
         return request._replace(arch=request.arch._replace(num_layers=value))
     if kind == "sequence":
@@ -364,7 +364,7 @@ def _request_with_value(request: EstimateRequest, kind: str, value: int) -> Esti
 
 
 def _bisect_largest(fits: Callable[[int], bool], limit: int) -> int:
-    """Return the largest number up to `limit` that fits, found by bisection, or 0 if none fits."""
+    """Return the largest number up to `limit` that fits, using bisection, or 0 if none fits."""
     low, high = 0, 1
     while high <= limit and fits(high):
         low, high = high, high * 2
@@ -385,7 +385,7 @@ ROWS: tuple[tuple[int, str], ...] = (
 
 
 class StageTableCell(NamedTuple):
-    """The estimate of a row with or without activation checkpointing."""
+    """An estimate with or without activation checkpointing."""
 
     checkpointing: bool
     estimate: Estimate | None
@@ -394,7 +394,7 @@ class StageTableCell(NamedTuple):
     """Why there is no estimate."""
 
     def verdict(self, limits: RequestedLimits) -> Verdict | None:
-        """Return the worse verdict of rank and host, or None without limits."""
+        """Return the worse of the verdicts for rank and host, or None without limits."""
         if self.estimate is None:
             return "unknown"
         verdicts = limits.verdicts(self.estimate)
@@ -402,14 +402,14 @@ class StageTableCell(NamedTuple):
 
 
 class StageTableRow(NamedTuple):
-    """A row of the table: a ZeRO stage with an offload."""
+    """A table row: one ZeRO stage with one kind of offload."""
 
     stage: int
     offload: str
     cells: tuple[StageTableCell, ...]
 
     def to_dict(self, limits: RequestedLimits) -> JsonObject:
-        """Return the row as a JSON object, with the expected usage of a rank and the bytes of a host."""
+        """Return the row as JSON, with the expected usage of a rank and the bytes of a host."""
         cells: list[Json] = [
             {
                 "checkpointing": cell.checkpointing,
@@ -424,7 +424,7 @@ class StageTableRow(NamedTuple):
 
 
 def build_stage_table(options: MemoryOptions) -> tuple[StageTableRow, ...]:
-    """Estimate each stage and offload in bf16, with and without activation checkpointing.
+    """Estimate every stage and offload in bf16, with and without activation checkpointing.
 
     `options`: as for `memory`, with a world size. Stage 3 builds the model in shards unless `zero_init` says
     otherwise, as the Trainer does.

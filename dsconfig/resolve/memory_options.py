@@ -30,7 +30,7 @@ LONGEST = 1 << 40
 
 
 class MemoryOptions(NamedTuple):
-    """Arguments of `memory`, except the config."""
+    """All arguments of `memory` except the config."""
 
     model: ModelSource | None = None
     world_size: int | None = None
@@ -68,12 +68,12 @@ class MemoryOptions(NamedTuple):
     """Memory of the GPU in bytes, of which vLLM reserves a fraction."""
 
     def build_job_of_config(self, located: LocatedConfig) -> Job:
-        """Build the job of a config with these options, unless it has already been built."""
+        """Return the job of a config with these options, building it if necessary."""
         asked_job = job_from_arguments(self.target, self.world_size, self.consumer, launch=self.launch)
         return self.job or build_job(located, asked_job)
 
     def validate(self) -> None:
-        """Raise for values that are impossible."""
+        """Raise ValueError for impossible values."""
         if self.attention not in (None, *ATTENTION):
             raise ValueError(f"attention {self.attention!r}: expected one of {', '.join(ATTENTION)}")
         if self.loss not in (None, *LOSSES):
@@ -100,7 +100,7 @@ PRECISIONS = ("fp16", "bf16")
 
 
 class RunWithAssumptions(NamedTuple):
-    """A resolved run, and the assumptions about its batch."""
+    """A resolved run and the assumptions made about its batch."""
 
     run: ResolvedRun
     assumed: tuple[str, ...] = ()
@@ -109,7 +109,7 @@ class RunWithAssumptions(NamedTuple):
 def resolve_with_defaults(
     resolve: Callable[[Mapping[str, Json] | None], ResolvedRun], arguments: Mapping[str, Json] | None
 ) -> RunWithAssumptions:
-    """Resolve a config with the given training arguments, or with defaults that do not affect memory.
+    """Resolve a config with the given training arguments, and defaults that do not affect memory.
 
     Raises:
         UnfilledError: micro batch or precision is not known; the message asks only for these.
@@ -150,7 +150,7 @@ _ADVICE = {
 
 
 def _missing_batch_argument(error: UnfilledError) -> list[str]:
-    """Return the micro batch key, if it is left to the arguments or the data loader."""
+    """Return the micro batch key if the config leaves it to the arguments or the data loader."""
     is_left = MICRO in error.keys or _leaves_batch_auto(error.config)
     return [MICRO] * (is_left and type(error.config.get(MICRO)) is not int)
 
@@ -160,7 +160,7 @@ def _leaves_batch_auto(config: JsonObject) -> bool:
 
 
 def _missing_precision_argument(error: UnfilledError) -> list[str]:
-    """Return the precision key to ask for, if it is left to the arguments."""
+    """Return the precision key to ask the user for, if the config leaves it to the arguments."""
     if any(_enabled_value(error.config, name) is True for name in PRECISIONS):
         return []
     unresolved = [f"{name}.enabled" for name in PRECISIONS if _enabled_value(error.config, name) == "auto"]
@@ -192,7 +192,7 @@ def samples_per_micro_batch(run: ResolvedRun) -> int:
 def resolve_with_micro_batch(
     resolve: Callable[[Mapping[str, Json]], RunWithAssumptions], may_change_batch: bool
 ) -> RunWithAssumptions:
-    """Resolve with the requested micro batch: as it is, with other accumulation steps, or with another batch size.
+    """Resolve with the requested micro batch, changing accumulation steps or batch size if needed.
 
     `may_change_batch` allows changes of the other batch keys.
 
@@ -229,14 +229,14 @@ def _resolve_with_other_batch(
 
 
 def configured_sp_size(document: Document, changes: Mapping[str, Json]) -> int:
-    """Return the number of sequence-parallel ranks that the config sets, by which the batch is divided."""
+    """Return the sequence-parallel size that the config sets, which divides the batch."""
     data = document.value()
     value = changes.get(SEQUENCE, data.get(SEQUENCE) if isinstance(data, dict) else None)
     return value if type(value) is int and value > 1 else 1
 
 
 def launched_sp_size(launch_world_size: Parallelism, sp_size: int, requested: int | None) -> int:
-    """Return the number of sequence-parallel ranks, including those of the launch file.
+    """Return the sequence-parallel size, including that of the launch file.
 
     Raises:
         NotModelledError: another kind of parallelism is used.
@@ -253,7 +253,7 @@ def launched_sp_size(launch_world_size: Parallelism, sp_size: int, requested: in
 
 
 def within_positions(batch: MicroBatch, max_positions: int, gives_length: bool) -> MicroBatch:
-    """Return the batch with an assumed sequence length capped at the model's maximum.
+    """Return the batch with its assumed sequence length capped at the model's maximum.
 
     Raises:
         ValueError: the given length exceeds the model's maximum.
@@ -268,7 +268,7 @@ def within_positions(batch: MicroBatch, max_positions: int, gives_length: bool) 
 
 
 def attention_of(arch: Architecture, requested: str | None) -> str:
-    """Return the attention implementation: the requested one, or the default of Transformers."""
+    """Return the requested attention implementation, or the default of Transformers."""
     supported = arch.variant.attn_implementations
     if requested is not None and requested not in supported:
         raise NotModelledError(

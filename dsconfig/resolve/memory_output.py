@@ -1,4 +1,4 @@
-"""Output of a memory estimate: text, CSV, and a chart."""
+"""Render a memory estimate as text, CSV or a chart."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ UNLIMITED = RequestedLimits()
 def estimate_lines(
     estimate: Estimate, style: TerminalStyle, limits: RequestedLimits = UNLIMITED
 ) -> Iterator[str]:
-    """Yield the lines of an estimate: the table, assumptions, and verdicts."""
+    """Yield the lines of an estimate: table, assumptions and verdicts."""
     yield from _verdict_lines(estimate, limits, style)
     millions = f"{estimate.parameters / 1e6:,.1f}"
     yield f"{millions} million parameters, {estimate.world_size} ranks, DeepSpeed {estimate.release}\n\n"
@@ -61,7 +61,7 @@ def estimate_lines(
 
 
 def _expected_usage_lines(estimate: Estimate, limits: RequestedLimits) -> Iterator[str]:
-    """Yield the expected usage in `nvidia-smi`, and its terms."""
+    """Yield the usage that `nvidia-smi` is expected to show, and the terms of which it consists."""
     usage = estimate.device
     if usage is None:
         return
@@ -77,7 +77,7 @@ def _expected_usage_lines(estimate: Estimate, limits: RequestedLimits) -> Iterat
 
 
 def _format_expected_usage(estimate: Estimate, limits: RequestedLimits) -> str:
-    """Return the expected usage in `nvidia-smi`, in words."""
+    """Describe the usage that `nvidia-smi` is expected to show."""
     usage = estimate.device
     assert usage is not None
     low, high = usage.low, usage.high(limits.gpu.most if limits.gpu else None)
@@ -90,7 +90,7 @@ def _format_expected_usage(estimate: Estimate, limits: RequestedLimits) -> str:
 def stage_table_lines(
     rows: Sequence[StageTableRow], limits: RequestedLimits, style: TerminalStyle
 ) -> Iterator[str]:
-    """Yield the verdict, then one line for each stage and offload, in GiB as expected in `nvidia-smi`."""
+    """Yield the verdict, then one line per stage and offload with the expected usage in GiB."""
     first = next(cell.estimate for row in rows for cell in row.cells if cell.estimate)
     gpu, count = limits.gpu, sum(cell.verdict(limits) == "fits" for row in rows for cell in row.cells)
     if gpu is not None:
@@ -122,13 +122,13 @@ def stage_table_lines(
 
 
 def best_stage_verdict(rows: Sequence[StageTableRow], limits: RequestedLimits) -> Verdict | None:
-    """Return the best verdict of all rows, or None if no limits are given."""
+    """Return the best verdict of all rows, or None without limits."""
     verdicts = {cell.verdict(limits) for row in rows for cell in row.cells}
     return next((word for word in reversed(WORST_FIRST) if word in verdicts), None)
 
 
 def _format_stage_cell(cell: StageTableCell, limits: RequestedLimits, style: TerminalStyle) -> str:
-    """Return the memory range and verdict of a cell, 29 columns wide."""
+    """Format the memory range and verdict of a cell in 29 columns."""
     if cell.estimate is None:
         return f"{'no estimate':<29}"
     verdict = cell.verdict(limits)
@@ -140,7 +140,7 @@ def _format_stage_cell(cell: StageTableCell, limits: RequestedLimits, style: Ter
 
 
 def table_columns(side: MemoryUsage) -> list[str]:
-    """Return the columns of a table: at rest, then the phases."""
+    """Return the columns of a table: `at rest`, then each phase."""
     return [*COLUMNS, *(phase for phase in side.peak if phase not in COLUMNS)]
 
 
@@ -164,7 +164,7 @@ def _table_lines(title: str, side: MemoryUsage, style: TerminalStyle) -> Iterato
 
 
 def _verdict_lines(estimate: Estimate, limits: RequestedLimits, style: TerminalStyle) -> Iterator[str]:
-    """Yield the verdicts on GPU and host with the deciding assumption, or the expected usage if no GPU is given."""
+    """Yield the verdicts for GPU and host with the deciding assumption, or the expected usage without a GPU."""
     rank, host = limits.verdicts(estimate)
     gpu, margin = limits.gpu, limits.margin
     if rank is not None and gpu is not None:
@@ -194,7 +194,7 @@ def _verdict_lines(estimate: Estimate, limits: RequestedLimits, style: TerminalS
 
 
 def _deciding_assumption(estimate: Estimate, limits: RequestedLimits) -> Iterator[str]:
-    """Yield the assumption that decides the verdict on the GPU, if there is one."""
+    """Yield the assumption that decides the verdict for the GPU, if any."""
     verdict, gpu = limits.gpu_verdict(estimate), limits.gpu
     assert gpu is not None
     needed = estimate.rank.upper_bound + (
@@ -221,7 +221,7 @@ def _deciding_assumption(estimate: Estimate, limits: RequestedLimits) -> Iterato
 
 
 def csv_lines(estimate: Estimate) -> Iterator[str]:
-    """Yield one CSV line per memory, term and phase."""
+    """Yield one CSV line for each memory, term and phase."""
     yield "memory,term,phase,bytes,key,formula\n"
     for name, side in (("rank", estimate.rank), ("host", estimate.host)):
         for term in side.terms:
@@ -240,7 +240,7 @@ def fit_lines(
     removed_keys: Sequence[str] = (),
     consumer: str | None = None,
 ) -> Iterator[str]:
-    """Yield the changes one by one, with the memory that a rank may need after each.
+    """Yield the changes one by one, each with the memory that a rank may need after it.
 
     `removed_keys` are those that nothing reads after the changes. `consumer` is the one to set explicitly.
     """
@@ -276,32 +276,32 @@ def fit_lines(
 
 
 def _failure(verdict: Verdict, style: TerminalStyle) -> str:
-    """Return the words for the verdict that something does not fit, or may not fit."""
+    """Return the phrase for something that does not fit, or may not fit."""
     if verdict == "tight":
         return style.paint("tight", TONES["tight"]) + ": does not surely fit"
     return style.paint("does not fit", "error")
 
 
 def _unmodeled_setting_lines(settings: Sequence[UnmodeledSetting], style: TerminalStyle) -> Iterator[str]:
-    """Yield a list of the settings that are not estimated."""
+    """Yield the list of settings that are not estimated."""
     for each in settings:
         yield f"{style.paint('not estimated', 'warning')}: `{each.key}`: {each.text}\n"
 
 
 def _describe_gpu(gpu: GpuMemory | None) -> str:
-    """Return the memory and name of a GPU in words."""
+    """Return the name and memory of a GPU as a phrase."""
     return _format_bytes(gpu.least if gpu else 0) + (f" ({gpu.name})" if gpu and gpu.name else "")
 
 
 def _format_bytes(count: int) -> str:
-    """Format a number of bytes for display; small sizes are not shown as 0.00 GiB."""
+    """Format a number of bytes, with a unit small enough that it is not shown as 0.00."""
     if count >= GIB // 100:
         return f"{count / GIB:.2f} GiB"
     return f"{count / (1 << 20):.2f} MiB" if count >= 1 << 20 else f"{count:,} bytes"
 
 
 def largest_fit_lines(largest: LargestFit, gpu: GpuMemory, style: TerminalStyle) -> Iterator[str]:
-    """Yield the largest value that fits, and the memory that the next larger one may need."""
+    """Yield the largest value that fits, and the memory that the next larger value may need."""
     size, noun = _describe_gpu(gpu), largest.kind.replace("-", " ")
     yield from _unmodeled_setting_lines(largest.unmodelled, style)
     if largest.verdict == "unknown":
@@ -330,7 +330,7 @@ COLORS = (
 
 
 def draw_chart(estimate: Estimate, gpu: int | None, suffix: str) -> bytes:
-    """Draw the estimate as SVG or PNG, with a line at the memory of the GPU.
+    """Draw the estimate as SVG or PNG, with a line that marks the GPU's memory.
 
     Raises:
         ImportError: matplotlib is not installed.
@@ -348,7 +348,7 @@ def draw_chart(estimate: Estimate, gpu: int | None, suffix: str) -> bytes:
 
 
 def _draw_bars(axes: Axes, title: str, side: MemoryUsage, limit: int | None) -> None:
-    """Draw stacked bars; terms below 1 % of the highest peak have no label."""
+    """Draw stacked bars, without labels for terms below 1 % of the highest peak."""
     columns = table_columns(side)
     names = [column.replace("_", " ") for column in columns]
     left = [0.0] * len(columns)

@@ -1,4 +1,4 @@
-"""The model for a memory estimate, from sizes, a `config.json`, or a preset or hub name, and LoRA settings."""
+"""Load the model for a memory estimate from sizes, a `config.json`, a preset or a Hub name; parse LoRA settings."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ModelSource: TypeAlias = "Architecture | Mapping[str, Json] | str | os.PathLike[
 
 
 class ModelWithConfig(NamedTuple):
-    """An architecture, and the `config.json` that consumers read for it."""
+    """An architecture and the `config.json` that consumers read for it."""
 
     shape: Architecture
     config: Mapping[str, Json]
@@ -53,7 +53,7 @@ def architecture_of_sizes(
 
 
 def load_model(source: ModelSource | None, parameters: int | None = None) -> ModelWithConfig:
-    """Load a model; `parameters` is the number of parameters, for a model whose layers are not supported.
+    """Load a model; `parameters` is its number of parameters, for use if its layers are not supported.
 
     A model whose layers are not supported has states but no activations.
 
@@ -88,7 +88,7 @@ def load_model(source: ModelSource | None, parameters: int | None = None) -> Mod
 
 
 def _model_of_config(config: Mapping[str, Json], parameters: int | None) -> ModelWithConfig:
-    """Return the model of a `config.json`, with its layers if they are supported, else only with its parameters."""
+    """Return the model of a `config.json`, with only its parameters if its layers are not supported."""
     from dsconfig.memory import (
         InvalidModelError,
         architecture_of,
@@ -171,7 +171,7 @@ def parse_lora_settings(lora: str | Mapping[str, Json]) -> LoraAdapter:
 
 
 def _parse_key_values(text: str) -> dict[str, Json]:
-    """Parse LoRA settings in a text; `target` takes every following word without `=`."""
+    """Parse LoRA settings written as text, in which `target` takes all following words without `=`."""
     settings: dict[str, Json] = {}
     targets: list[Json] = []
     for word in filter(None, (part.strip() for part in text.split(","))):
@@ -198,7 +198,7 @@ def _parse_number(value: Json) -> int | float | None:
 
 
 def _target_layers(value: Json) -> frozenset[str]:
-    """Return the names of the target layers, or none for all; LLaMA-Factory and Axolotl separate names by commas."""
+    """Return the names of the target layers, or none for all; LLaMA-Factory and Axolotl use commas."""
     names = [value] if isinstance(value, str) else value
     if names is None:
         return USUAL

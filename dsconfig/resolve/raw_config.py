@@ -1,4 +1,4 @@
-"""The config before its batch is derived: raw values, diagnostics that stop the run, and "auto" values."""
+"""The config before its batch is derived: raw values, diagnostics that make the run fail, and "auto" values."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RawConfig:
-    """A copy of a config, and whether DeepSpeed itself reads the config from a file."""
+    """A copy of a config, and whether DeepSpeed itself reads it from a file."""
 
     config: JsonObject
     from_file: bool
@@ -48,7 +48,7 @@ class RawConfig:
     """Dotted paths of values that were set before the config is resolved."""
 
     def reject_overwritten(self, document: Document) -> None:
-        """Raise if a program of the repository overwrites the batch.
+        """Raise an error if a program of the repository overwrites the batch.
 
         Raises:
             ResolveError: the overwritten value is not known.
@@ -69,7 +69,7 @@ class RawConfig:
             )
 
     def overwrite_messages(self, document: Document) -> list[AutofillMessage]:
-        """Return notes on values, apart from the batch, that a program of the repository overwrites."""
+        """Return notes about values that programs of the repository overwrite, except the batch."""
         return [
             AutofillMessage(
                 "note",
@@ -91,7 +91,7 @@ _MAX_OVERWRITE_NOTES = 5
 def read_raw_config(
     document: Document, release: str, consumer: str, changes: Mapping[str, Json]
 ) -> RawConfig:
-    """Read the config as the release does, and apply `changes`, which are values by dotted path.
+    """Read the config as the release does, and apply `changes`, a mapping from dotted paths to values.
 
     Raises:
         ResolveError: the release or the consumer cannot read it.
@@ -111,7 +111,7 @@ def read_raw_config(
 
 
 def release_context(document: Document, release: str, consumer: str) -> Context:
-    """Return the context of a document in a release.
+    """Return the rule context of a document in a release.
 
     Raises:
         ResolveError: the release or the consumer cannot read it.
@@ -130,7 +130,7 @@ def release_context(document: Document, release: str, consumer: str) -> Context:
 
 
 def _set_value(config: JsonObject, key: str, value: Json) -> None:
-    """Set a value at a dotted path, and create missing sections."""
+    """Set the value at a dotted path, creating missing sections."""
     *sections, last = key.split(".")
     if not all((*sections, last)):
         raise ValueError(f"{key!r} is not a key: expected a dotted path such as `zero_optimization.stage`")
@@ -155,7 +155,7 @@ def fill_raw_config(
     *,
     sp: int = 1,
 ) -> tuple[AutofillState, AssumedArguments]:
-    """Resolve "auto" values as the consumer does, from the arguments of the job and those given.
+    """Resolve "auto" values as the consumer does, from the job's arguments and the given ones.
 
     Raises:
         ResolveError: the batch depends on missing training arguments.
@@ -204,7 +204,7 @@ _Identity: TypeAlias = "tuple[str, KeyPath]"
 def check_in_release(
     document: Document, release: str, consumer: str | ConsumerEvidence, size: int | None = None
 ) -> Report:
-    """Return the report of `check` on a document for one release."""
+    """Check a document for one release, and return the report."""
     return check_document(
         document, ReleaseTarget((release,), release, "argument"), world_size=size, consumer=consumer
     )
@@ -217,7 +217,7 @@ def reject_raw_config(
     changes: Mapping[str, Json],
     runtime: ResolutionTarget,
 ) -> frozenset[_Identity]:
-    """Raise for diagnostics that stop the run, in the file or in `changes`; return the suppressed diagnostics.
+    """Raise an error for diagnostics that make the run fail; return the suppressed diagnostics.
 
     Args:
         given_document: the file that the user names: the config, or its launch file.
@@ -266,7 +266,7 @@ def reject_raw_config(
 
 
 def reject_resolved_config(run: ResolvedRun, suppressed: frozenset[_Identity], name: str) -> None:
-    """Raise for diagnostics in the resolved config, as DeepSpeed (or the consumer) receives it.
+    """Raise an error for diagnostics in the resolved config, as DeepSpeed or the consumer receives it.
 
     `name` is the path of the config; programs that use it may overwrite more values.
 
@@ -311,7 +311,7 @@ def reject_resolved_config(run: ResolvedRun, suppressed: frozenset[_Identity], n
 def _run_stopping_diagnostics(
     report: Report, suppressed: frozenset[_Identity] = frozenset()
 ) -> Iterator[Diagnostic]:
-    """Yield the diagnostics that stop the run; suppressing one does not make DeepSpeed accept the config."""
+    """Yield the diagnostics that make the run fail, even suppressed ones."""
     for diagnostic in (*report, *report.suppressed):
         is_suppressed = diagnostic in report.suppressed or _diagnostic_identity(diagnostic) in suppressed
         if diagnostic.effect is Effect.REJECTED or (diagnostic.severity == "error" and not is_suppressed):
@@ -319,7 +319,7 @@ def _run_stopping_diagnostics(
 
 
 def _raise_for_diagnostics(stops: Iterable[tuple[str, Diagnostic]], hints: Iterable[str] = ()) -> None:
-    """Raise an error for the diagnostics in `stops`, each with its file name, if there are any."""
+    """Raise an error for the diagnostics in `stops`, if any, with their file names."""
     items = list(stops)
     if items:
         name, first = items[0]
@@ -332,14 +332,14 @@ def _diagnostic_identity(diagnostic: Diagnostic) -> _Identity:
 
 
 def _is_about_derived_values(diagnostic: Diagnostic) -> bool:
-    """Whether a diagnostic is about derived values, which can only be judged in the resolved config."""
+    """Return whether a diagnostic concerns derived values, which only the resolved config shows."""
     if diagnostic.code.startswith(_BEFORE_DERIVATION):
         return False
     return diagnostic.code.startswith(_BATCH_RULES) or bool(_DERIVED_KEYS.intersection(diagnostic.path[:1]))
 
 
 def _is_about_unread_change(diagnostic: Diagnostic, changes: Mapping[str, Json]) -> bool:
-    """Whether a diagnostic is about an unread key that was set by `changes`."""
+    """Return whether a diagnostic concerns a key without effect that `changes` set."""
     return (
         diagnostic.code in _UNREAD
         and diagnostic.effect is not Effect.REJECTED

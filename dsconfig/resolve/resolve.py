@@ -1,4 +1,4 @@
-"""`resolve`: the batch triplet as DeepSpeed derives it, and the config that a release runs with.
+"""`resolve`: derive the batch triplet like DeepSpeed, and return the config with which a release runs.
 
 raw config → resolved "auto" values → data-parallel ranks → triplet (or elastic solution) → `ResolvedRun`
 """
@@ -69,7 +69,7 @@ def resolve(  # noqa: PLR0913  every argument stands for an option of the comman
     ep: int | None = None,
     set: Mapping[str, Json] | None = None,
 ) -> ResolvedRun:
-    """Resolve a config for a number of ranks, as DeepSpeed does.
+    """Resolve a config for a number of ranks like DeepSpeed.
 
     Args:
         source: a path, text, bytes, a dict, or a document that has been read; see `check`.
@@ -115,7 +115,7 @@ def resolve_job(
     training_args: Mapping[str, Json] | None,
     model_config: Mapping[str, Json] | None,
 ) -> ResolvedRun:
-    """Resolve a config in its job; `degrees` are tp, pp, sp and ep; see `resolve`."""
+    """Resolve a config for its job; `degrees` are tp, pp, sp and ep as in `resolve`."""
     launch_size = launch_world_size(located, job)
     try:
         target_run = resolution_target(job, degrees, launch_size)
@@ -141,7 +141,7 @@ def derive_run(
     training_args: Mapping[str, Json] | None,
     model_config: Mapping[str, Json] | None,
 ) -> ResolvedRun:
-    """Derive the run of a config, without checking the result."""
+    """Derive the run of a config without checking the result."""
     raw.reject_overwritten(input_config.document)
     if input_config.arguments is not None:
         training_args = {
@@ -163,7 +163,7 @@ def derive_run(
 def _elastic_batch_arguments(
     arguments: LaunchArguments, raw: RawConfig, target_run: ResolutionTarget
 ) -> dict[str, Json]:
-    """Return the elastic batch as arguments, if only the `elasticity` block determines the batch of the job."""
+    """Return the elastic batch as arguments if nothing but the `elasticity` block determines the batch."""
     if not arguments.unknown.issuperset(_OF_BATCH) or not has_elasticity(raw.config):
         return {}
     if not FIRST_ELASTIC <= target_run.number <= LAST_ELASTIC:
@@ -175,7 +175,7 @@ def _elastic_batch_arguments(
 
 
 def _require_known_batch(config: JsonObject, assumed: AssumedArguments) -> None:
-    """Raise if the batch depends on an argument that only the job's shell knows."""
+    """Raise an error if the batch depends on an argument that only the job's shell knows."""
     unknown = [name for name in _OF_BATCH if name in assumed.unknown]
     unresolved = [key for key in KEYS if config.get(key) == "auto"]
     if unknown and unresolved:
@@ -190,7 +190,7 @@ def _require_known_batch(config: JsonObject, assumed: AssumedArguments) -> None:
 def _build_run(
     raw: RawConfig, filling: AutofillState, target_run: ResolutionTarget, input_config: InputConfig
 ) -> ResolvedRun:
-    """Return the run of a resolved config; if that fails, add argument mismatches to the hints of the error."""
+    """Return the run of a resolved config; on failure, add mismatched arguments to the error's hints."""
     try:
         batch = derive_batch(raw, target_run)
     except ResolveError as error:

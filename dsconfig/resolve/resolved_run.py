@@ -1,4 +1,4 @@
-"""`ResolvedRun`: a config resolved for one world size and release, its target, and its text output."""
+"""`ResolvedRun`: a config resolved for one world size and release, with its text output."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedRun:
-    """A resolved config: the triplet that DeepSpeed derives, and the config that the release runs with."""
+    """A resolved config: the triplet that DeepSpeed derives, and the config with which the release runs."""
 
     train_batch_size: Json
     train_micro_batch_size_per_gpu: Json
@@ -71,7 +71,7 @@ _SAME = {"tensor": ("model",), "pipeline": ("model",), "sequence": ("context",)}
 
 @dataclass(frozen=True, slots=True)
 class ParallelDegrees:
-    """Requested degrees of parallelism; one that is None comes from the launch file of the job, or else is 1."""
+    """Requested degrees of parallelism; None stands for the launch file's degree, or else 1."""
 
     tp: int | None = None
     pp: int | None = None
@@ -85,7 +85,7 @@ class ParallelDegrees:
                 raise ValueError(f"{field.name} {value!r}: expected an integer of at least 1")
 
     def over(self, launch_world_size: Parallelism) -> Parallelism:
-        """Return these degrees merged with those of a launch file; requested degrees take precedence."""
+        """Merge these degrees with those of a launch file, which they override."""
         requested = [
             ParallelDegree(kind, size, name, is_asked=True)
             for name, kind in _KINDS.items()
@@ -98,7 +98,7 @@ class ParallelDegrees:
 
 
 class LaunchWorldSize(NamedTuple):
-    """World size from a launch file or the config's own block, and its source."""
+    """The world size set by a launch file or by the config's own block, and its source."""
 
     ranks: int | None
     """Number of ranks; None if it is known only when the job runs."""
@@ -110,7 +110,7 @@ class LaunchWorldSize(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ResolutionTarget:
-    """Target of a resolution: release, consumer, ranks and parallelism, with notes."""
+    """The target for which a config is resolved: release, consumer, ranks and parallelism, with notes."""
 
     release: str
     consumer: str
@@ -122,7 +122,7 @@ class ResolutionTarget:
 
     @property
     def number(self) -> int:
-        """The release as a number; see `releases.NUMBERS`."""
+        """The release's index; see `releases.NUMBERS`."""
         return NUMBERS[self.release]
 
 
@@ -131,7 +131,7 @@ def resolution_target(
     degrees: tuple[int | None, int | None, int | None, int | None],
     launch_world_size: LaunchWorldSize | None,
 ) -> ResolutionTarget:
-    """Return the `ResolutionTarget` of a job; `degrees` are tp, pp, sp and ep.
+    """Return the target for a job; `degrees` are tp, pp, sp and ep.
 
     `launch_world_size` is the world size of the launch file, used if none is requested.
 
@@ -184,7 +184,7 @@ _TONES = {"refused": "error", "unfilled": "warning", "overridden": "warning", "r
 
 
 def run_lines(run: ResolvedRun, style: TerminalStyle) -> Iterator[str]:
-    """Yield the lines of the text output, with line ends."""
+    """Yield the lines of the text output, including line ends."""
     batch, micro, steps = run.triplet
     ranks = f"{run.data_parallel_size:g} ranks"
     if run.data_parallel_size != run.world_size:

@@ -1,4 +1,4 @@
-"""Summary of the job that loads a config: consumer, world size and batch, in one line of the report."""
+"""Summarize the job that loads a config (consumer, world size and batch) in one line of the report."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ _BATCH_KEYS = (*KEYS, "elasticity")
 
 
 def _has_dynamic_batches(job: LaunchedJob) -> bool:
-    """Whether the program fills each micro batch up to a number of tokens, as OpenRLHF's dynamic batches do."""
+    """Return whether the program fills micro batches up to a number of tokens, like OpenRLHF's dynamic batches."""
     flags = job.arguments or {}
     return job.format.name == "OpenRLHF" and bool(
         flags.get("train.dynamic_batch_enable") or flags.get("use_dynamic_batch")
@@ -100,7 +100,7 @@ def _has_dynamic_batches(job: LaunchedJob) -> bool:
 
 
 def _why_config_is_missing(located: LocatedConfig) -> str:
-    """Return why a job has no config, without the location, which the summary has anyway."""
+    """Return why a job has no config, without the location, which the summary shows already."""
     note = located.why_not_checked or located.note
     return (
         (note.partition(": ")[2] or note)

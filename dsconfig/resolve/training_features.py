@@ -1,4 +1,4 @@
-"""Kernels, quantization and offloaded checkpoints, from options, launch files, and a model's `config.json`."""
+"""Determine kernels, quantization and offloaded checkpoints from options, launch files and a `config.json`."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _OFFLOADED = ("offload", "offload_disk", "unsloth")
 
 
 def requested_kernels(data: Mapping[str, Json], trainer: str | None, program: str = "") -> FusedKernels:
-    """Return the fused kernels that training arguments or a launch file request.
+    """Return the fused kernels requested by training arguments or a launch file.
 
     `trainer` is the training method, a name of `TRAINERS`, and `program` reads the arguments, such as `TRL`.
     """
@@ -89,7 +89,7 @@ def requested_kernels(data: Mapping[str, Json], trainer: str | None, program: st
 
 
 def _kernels_of_model(kernels: FusedKernels, kind: Json) -> FusedKernels:
-    """Return the kernels that exist for a model type, without Liger's kernels if Liger does not support the type."""
+    """Return the kernels available for a model type, dropping Liger's if it does not support the type."""
     if not kernels.is_liger or not isinstance(kind, str):
         return kernels
     if kind not in LIGER_MODEL_TYPES:
@@ -108,7 +108,7 @@ TRL_CHUNKS_SINCE: Mapping[str, tuple[int, int]] = {
 def add_default_loss_of_trl(
     kernels: FusedKernels, data: Mapping[str, Json], trainer: str | None, version: str | None
 ) -> tuple[FusedKernels, tuple[UnmodeledSetting, ...]]:
-    """Add the loss that a TRL script computes by default, and the setting that decides on the loss if that is unknown.
+    """Add the loss that a TRL script computes by default, and the setting that would decide it if unknown.
 
     `trainer` is the training method, None for SFT. `version` is that of TRL, None if unknown.
     """
@@ -151,7 +151,7 @@ _UNPACKED = ("fp8", "mxfp4", "fbgemm_fp8", "modelopt", "finegrained_fp8")
 
 
 def quantization_by_name(name: str) -> Quantization:
-    """Return the quantization with a name of `KINDS`, with `EXPERTS` as optional suffix.
+    """Return the quantization with a name from `KINDS`, optionally followed by `EXPERTS`.
 
     Raises:
         ValueError: no quantization has this name.
@@ -171,7 +171,7 @@ def quantization_by_name(name: str) -> Quantization:
 
 
 def bitsandbytes_4bit_quantization(*, is_nested: bool) -> Quantization:
-    """Return 4-bit quantization with a scale for each block, in 8 bits if nested (bitsandbytes functional.py)."""
+    """Return 4-bit quantization with one scale per block, stored in 8 bits if nested."""
     nested = Fraction(1, NF4_BLOCK) + Fraction(4, NF4_BLOCK * NESTED_BLOCK)
     return Quantization("4-bit bitsandbytes", 4, nested if is_nested else Fraction(4, NF4_BLOCK))
 
@@ -181,12 +181,12 @@ BITSANDBYTES_8BIT = Quantization("8-bit bitsandbytes", 8, Fraction(4, 4096))
 
 
 def grouped_quantization(method: str, bits: int, group: int = 128) -> Quantization:
-    """Return the quantization of GPTQ or AWQ: a half-precision scale and a packed offset for each group of weights."""
+    """Return GPTQ or AWQ quantization, with a half-precision scale and a packed offset per group."""
     return Quantization(f"{bits}-bit {method.upper()}", bits, Fraction(2, group) + Fraction(bits, 8 * group))
 
 
 def quantization_of_config(config: Mapping[str, Json]) -> Quantization | None:
-    """Return the quantization in a model's `config.json`, or None if there is none or the weights are trained unpacked.
+    """Return the quantization in a model's `config.json`; None if absent or if weights are trained unpacked.
 
     Raises:
         NotModelledError: the method is not supported.
@@ -212,7 +212,7 @@ def quantization_of_config(config: Mapping[str, Json]) -> Quantization | None:
 
 
 def requested_quantization(data: Mapping[str, Json]) -> Quantization | None:
-    """Return the quantization that training arguments or a launch file request."""
+    """Return the quantization requested by training arguments or a launch file, or None."""
     values = {key: parse_argument_text(data.get(key)) for key in _KEYS if key in data}
     bits = values.get("quantization_bit", values.get("quant_bits"))
     method = str(values.get("quantization_method", values.get("quant_method", "bitsandbytes"))).lower()
@@ -285,7 +285,7 @@ _PACKING = ("packing", "neat_packing", "sample_packing", "pad_to_sequence_len", 
 
 
 def packs_sequences(data: Mapping[str, Json]) -> bool | None:
-    """Whether training arguments or a launch file pack or pad all sequences to the full length; None if not given.
+    """Return whether all sequences are packed or padded to the full length, or None if not specified.
 
     LLaMA-Factory packs in pre-training (hparams/data_args.py and parser.py).
     """
@@ -296,7 +296,7 @@ def packs_sequences(data: Mapping[str, Json]) -> bool | None:
 
 
 def feature_notes(arch: Architecture, batch: MicroBatch) -> Iterator[str]:
-    """Yield the assumptions about kernels, quantization and images."""
+    """Yield the assumptions made about kernels, quantization and images."""
     kernels, quantization = batch.kernels, batch.quantization
     for tower in arch.towers:
         tokens = tower.image_tokens if batch.image_tokens is None else batch.image_tokens
@@ -316,7 +316,7 @@ def feature_notes(arch: Architecture, batch: MicroBatch) -> Iterator[str]:
 
 
 def unmodeled_experts(arch: Architecture, batch: MicroBatch, consumer: str) -> Iterator[UnmodeledSetting]:
-    """Yield differences of other versions of Transformers and PEFT in models with experts.
+    """Yield how other versions of Transformers and PEFT differ for models with experts.
 
     `consumer`: the library that loads the config, with its version if that is known.
     """
@@ -334,7 +334,7 @@ def unmodeled_experts(arch: Architecture, batch: MicroBatch, consumer: str) -> I
 def assumed_inputs(
     arch: Architecture, batch: MicroBatch, *, gives_length: bool, gives_checkpointing: bool
 ) -> Iterator[UnmodeledSetting]:
-    """Yield the inputs that determine the activations and are not given."""
+    """Yield the inputs that determine the activations but were not given."""
     if arch.family in ("sized", "plain"):
         return
     longest = arch.default_length or arch.max_position_embeddings

@@ -1,4 +1,4 @@
-"""Values that DeepSpeed replaces: overridden, derived from other keys, or converted by its code."""
+"""Values that DeepSpeed changes: it overrides them, derives them from other keys, or converts them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _Path: TypeAlias = tuple[str, ...]
 
 
 class EffectiveValue(NamedTuple):
-    """The effective value of one key, and its source."""
+    """The effective value of a key, and where it comes from."""
 
     key: str
     value: Json
@@ -44,7 +44,7 @@ class EffectiveValue(NamedTuple):
 
 
 class ValueOrigins:
-    """Sources of the values of a config that is unresolved, resolved for any world size, or resolved for a run."""
+    """Determine where a config's values come from, resolved or not."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class ValueOrigins:
         describe_location: Callable[[_Path], str],
         formula: str | None = None,
     ) -> None:
-        """Collect the sources; `formula` is the batch for an unknown world size (see `batch_formula`)."""
+        """Collect the origins; `formula` is the batch for an unknown world size (see `batch_formula`)."""
         run = result if isinstance(result, ResolvedRun) else None
         self.context, self.resolved, self.release = context, run, context.release_name
         self.describe_location = describe_location
@@ -81,11 +81,11 @@ class ValueOrigins:
         self._rejected_paths: list[KeyPath] | None = None
 
     def may_determine_values_below(self, path: _Path) -> bool:
-        """Whether a written key may determine a value below this section."""
+        """Return whether a written key may determine a value inside this section."""
         return ".".join(path) in self._derived_sections
 
     def value_of_key(self, key: KeyView, value: Json, path: _Path) -> EffectiveValue:
-        """Return the effective value of a key that the release reads."""
+        """Return the effective value of a written key that the release reads."""
         dotted, location = ".".join(path), self.describe_location(path)
         overwrite = overwrite_of_key(self.context.document.name, dotted, self.context.data)
         if overwrite is not None and value == value_at_dotted_path(self.context.data, dotted):
@@ -119,7 +119,7 @@ class ValueOrigins:
         return _effective_value(dotted, converted, "converted", f"{location}, from {value!r}")
 
     def _is_rejected_value(self, path: _Path) -> bool:
-        """Whether `check` reports that the release rejects this value."""
+        """Return whether `check` reports that the release rejects the value."""
         if self._rejected_paths is None:
             report = check_in_release(self.resolved_context.document, self.release, self.judge)
             self._rejected_paths = [
@@ -128,7 +128,7 @@ class ValueOrigins:
         return any(rejected[: len(path)] == path for rejected in self._rejected_paths)
 
     def _derive_value(self, original: EffectiveValue, key: KeyView) -> EffectiveValue:
-        """Return the value that DeepSpeed derives from `original`, or `original` itself if DeepSpeed keeps it."""
+        """Return the value that DeepSpeed derives from `original`, or `original` if it keeps it."""
         entry = self.derivations.get(".".join((*original.key.split(".")[:-1], key.info.name)))
         if entry is None or original.origin == "refused":
             return original
@@ -166,7 +166,7 @@ class ValueOrigins:
         return self._derive_value(_effective_value(dotted, "auto", "written", f"{location}{note}"), key)
 
     def _value_without_auto(self, key: KeyView, path: _Path) -> Json:
-        """Return the value of a key whose "auto" is dropped: that of an alias, or the default."""
+        """Return the value that replaces a dropped "auto": that of an alias, or the default."""
         try:
             value = self.resolved_context.value(".".join((*path[:-1], key.info.name)))
         except SkipRule:
@@ -174,7 +174,7 @@ class ValueOrigins:
         return {} if value is None and key.type[0] == "section" else value
 
     def value_of_unknown_key(self, section: SectionView, value: Json, path: _Path) -> EffectiveValue:
-        """Return the value of a key that the release does not know in this section."""
+        """Return the value of a key that the release does not know."""
         dotted, location = ".".join(path), self.describe_location(path)
         if section.unknown == "rejected":
             return _effective_value(dotted, value, "refused", f"{location}, unknown to {self.release}")
@@ -183,7 +183,7 @@ class ValueOrigins:
         return _effective_value(dotted, value, "written", location)
 
     def value_of_absent_key(self, key: KeyView, path: _Path) -> EffectiveValue:
-        """Return the value of a key that is not written."""
+        """Return the effective value of an unwritten key."""
         if self.formula and ".".join(path) == self.formula_key:
             note = f"{self.formula}; the number of GPUs is not known: give --world-size"
             return _effective_value(self.formula_key, None, "derived", note)
@@ -225,7 +225,7 @@ def _find_gather_on_save(ctx: Context, value: Json) -> Json:
 
 
 def _offload_device_finder(*switches: str) -> Find:
-    """Return a `Find` for the device of an offload section, which deprecated switches set to `cpu`."""
+    """Return a `Find` for an offload section's device, which deprecated switches set to `cpu`."""
 
     def find(ctx: Context, value: Json) -> Json:
         return "cpu" if any(ctx.key(switch) and ctx.is_on(switch) for switch in switches) else value
@@ -288,7 +288,7 @@ The function may raise `SkipRule` if a key that it reads is rejected or not reso
 
 
 class ValueDerivation(NamedTuple):
-    """How DeepSpeed changes the value of one key."""
+    """How DeepSpeed changes the value of one key, and in which releases."""
 
     key: str
     find: Find
@@ -301,17 +301,17 @@ class ValueDerivation(NamedTuple):
 
 
 def find_from_value(make: Callable[[Json], Json]) -> Find:
-    """Return a `Find` that depends only on the value of the key."""
+    """Return a `Find` that depends only on the key's own value."""
     return lambda _, value: make(value)
 
 
 def releases_from(release: str, until: str | None = None) -> ReleaseInterval:
-    """Return the releases from `release` to `until`, or to the newest."""
+    """Return the interval of releases from `release` to `until`, or to the newest one."""
     return ReleaseInterval(release_number(release), release_number(until) if until else NEVER)
 
 
 def is_set(ctx: Context, key: str) -> bool:
-    """Whether the key is written, and not an "auto" that DeepSpeed drops."""
+    """Return whether a key is written with a value other than an "auto" that DeepSpeed drops."""
     node: Json = ctx.walk.values
     for part in key.split("."):
         if not isinstance(node, dict) or part not in node:
@@ -327,7 +327,7 @@ _BY_HAND = releases_from("0.3.1", "0.17.0")
 
 
 def _find_only_if_fp16(key: str, under_bf16: Json) -> Find:
-    """Return a `Find` for a key of `fp16` that DeepSpeed reads only if `fp16` is on."""
+    """Return a `Find` for a key that DeepSpeed reads only if `fp16` is enabled."""
 
     def find(ctx: Context, value: Json) -> Json:
         if ctx.is_on("fp16.enabled"):
@@ -341,7 +341,7 @@ def _find_only_if_fp16(key: str, under_bf16: Json) -> Find:
 
 
 def _find_under_old_name(key: str) -> Find:
-    """Return a `Find` for a key of `bf16`, whose section has an older name."""
+    """Return a `Find` for a key of `bf16`, whose section used to have another name."""
 
     def find(ctx: Context, value: Json) -> Json:
         old = ctx.data.get("bf16") is None and isinstance(ctx.data.get("bfloat16"), dict)
@@ -351,7 +351,7 @@ def _find_under_old_name(key: str) -> Find:
 
 
 def _find_immediate_grad_update(ctx: Context, value: Json) -> Json:
-    """Return `immediate_grad_update`, which without a section defaults to false in releases that parse it by hand."""
+    """Return `immediate_grad_update`, which is false without a section in releases that parse it by hand."""
     if ctx.release in _BY_HAND and ctx.data.keys().isdisjoint(("bf16", "bfloat16")):
         return False
     return _find_under_old_name("immediate_grad_update")(ctx, value)
@@ -419,7 +419,7 @@ def _find_breakdown(ctx: Context, value: Json) -> Json:
 
 
 def _convert_or_keep(kind: type, value: Json) -> Json:
-    """Convert a value to `kind`, or return it unchanged if DeepSpeed would fail to convert it."""
+    """Convert a value to `kind`; return it unchanged if DeepSpeed could not convert it either."""
     try:
         return kind(value)
     except (TypeError, ValueError, OverflowError):
@@ -446,7 +446,7 @@ def _find_tokens(ctx: Context, value: Json) -> Json:
 
 
 def _find_only_with_type(section: str) -> Find:
-    """Return a `Find` for the params of an optimizer or scheduler, which DeepSpeed reads only with a `type`."""
+    """Return a `Find` for optimizer or scheduler params, which DeepSpeed reads only if `type` is set."""
 
     def find(ctx: Context, value: Json) -> Json:
         return value if ctx.value(f"{section}.type") is not None else None
@@ -455,7 +455,7 @@ def _find_only_with_type(section: str) -> Find:
 
 
 def _find_switch_in_section(section: str) -> Find:
-    """Return a `Find` for a switch that is off if its section is absent."""
+    """Return a `Find` for a switch that is off without its section."""
     return lambda ctx, value: value if ctx.has(section) else False
 
 
@@ -477,7 +477,7 @@ _LAYERS = "compression_training.layer_reduction.enabled"
 
 
 def _find_default_dtype(value: Json) -> Json:
-    """Return `value`, or in place of None the default of a key that is a torch dtype, which JSON cannot express."""
+    """Return `value`, or the default for a key whose default is a torch dtype, which JSON cannot express."""
     return "torch.float16" if value is None else value
 
 
@@ -486,7 +486,7 @@ def _null_to_false(value: Json) -> Json:
 
 
 def switch_derivations() -> Iterator[ValueDerivation]:
-    """Yield the derivations of switches that DeepSpeed reads only if their section is on."""
+    """Yield the derivations of switches that DeepSpeed reads only if their section is enabled."""
     yield ValueDerivation(
         _LAYERS, find_from_value(_null_to_false), "compression/config.py:get_layer_reduction"
     )
@@ -497,7 +497,7 @@ def switch_derivations() -> Iterator[ValueDerivation]:
 
 
 def other_derivations() -> Iterator[ValueDerivation]:
-    """Yield the derivations of values in other sections and of top-level keys."""
+    """Yield the derivations of values in all other sections and at the top level."""
     config = "runtime/config.py:DeepSpeedConfig._initialize_params"
     yield ValueDerivation("optimizer.type", _find_optimizer_type, config)
     for section in ("optimizer", "scheduler"):
@@ -540,5 +540,5 @@ DERIVATIONS = (*zero_derivations(), *precision_derivations(), *switch_derivation
 
 
 def derivations_by_key(ctx: Context) -> dict[str, ValueDerivation]:
-    """Return the derivations that apply in a release, by key."""
+    """Return the derivations that apply to a release, by key."""
     return {entry.key: entry for entry in DERIVATIONS if ctx.release in entry.releases}

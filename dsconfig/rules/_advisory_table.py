@@ -247,7 +247,7 @@ def _affected_program_versions(ctx: Context, advisory: Advisory) -> list[str] | 
 
 
 def _is_affected(ctx: Context, advisory: Advisory) -> bool:
-    """Whether the evaluated release is affected and, for a range of releases, that is certain enough to report.
+    """Return whether the evaluated release is affected and, for a range of releases, that is certain enough to report.
 
     A target that is a range means that the release is unknown, and most likely the newest that the range
     allows. An advisory for only a part of the range is reported only if the job would crash, as in other
@@ -287,7 +287,7 @@ FACTS: Mapping[str, Callable[[Context], Json]] = {
 
 
 def _fulfills_condition(ctx: Context, name: str, test: Any) -> bool:
-    """Whether a fact or key passes a test: a list of accepted values, or an object with `least` or `set`."""
+    """Return whether a fact or key passes a test: a list of accepted values, or an object with `least` or `set`."""
     if name in FACTS:
         value = FACTS[name](ctx)
     elif isinstance(test, dict) and "set" in test:

@@ -57,7 +57,7 @@ def _read_batch_values(ctx: Context) -> tuple[Json, Json, Json]:
 
 
 def _lightning_sets_only_steps(ctx: Context) -> bool:
-    """Whether the job sets the accumulation steps, and the config sets another batch key."""
+    """Return whether the job sets the accumulation steps, and the config sets another batch key."""
     has_steps = ctx.filled is not None and STEPS in ctx.filled.added_keys
     return has_steps and any(ctx.raw(key) is not MISSING for key in batch_triplet.KEYS if key != STEPS)
 

@@ -64,7 +64,7 @@ def known_type(ctx: Context, section: str, name: str | None) -> TypeInfo | None:
 
 
 def is_known_class_name(section: str, name: object) -> bool:
-    """Whether any DeepSpeed release, or PyTorch, has a class with this name for the section."""
+    """Return whether any DeepSpeed release, or PyTorch, has a class with this name for the section."""
     return isinstance(name, str) and (find_type(section, name) is not None or name in _TORCH[section])
 
 
@@ -127,7 +127,7 @@ def required_params(chosen: BuiltClass) -> list[str]:
 
 
 def has_decoupled_weight_decay(ctx: Context, kind: TypeInfo) -> bool:
-    """Whether weight decay is decoupled from the gradient, as in AdamW."""
+    """Return whether weight decay is decoupled from the gradient, as in AdamW."""
     return kind.name == "AdamW" or bool(configured_params(ctx, "optimizer").get("adam_w_mode", True))
 
 

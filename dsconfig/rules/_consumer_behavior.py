@@ -19,12 +19,12 @@ def consumer_label(ctx: Context) -> str:
 
 
 def consumer_has_change(ctx: Context, change: str) -> bool:
-    """Whether the consumer's version includes `change`, which is listed in `consumers.consumer_versions`."""
+    """Return whether the consumer's version includes `change`, which is listed in `consumers.consumer_versions`."""
     return consumer_versions.version_includes_change(change, ctx.consumer, ctx.version)
 
 
 def is_overwritten_by_accelerate(ctx: Context, path: KeyPath) -> bool:
-    """Whether Accelerate overwrites the key at `path` before it searches for an unresolved "auto"."""
+    """Return whether Accelerate overwrites the key at `path` before it searches for an unresolved "auto"."""
     if path == ("zero_allow_untested_optimizer",):
         return "optimizer" not in ctx.data
     return path == ("steps_per_print",)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Whether `value` is a JSON number; booleans are not, although Python treats them as numbers."""
+    """Return whether `value` is a JSON number; booleans are not, although Python treats them as numbers."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
@@ -22,7 +22,7 @@ def as_number(value: object) -> float | None:
 
 
 def is_integer(value: object) -> TypeGuard[int]:
-    """Whether `value` is a JSON integer; booleans are not, although Python treats them as integers."""
+    """Return whether `value` is a JSON integer; booleans are not, although Python treats them as integers."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -165,7 +165,7 @@ def related_offload(ctx: Context) -> list[tuple[str, str]]:
 
 
 def uses_cpu_optimizer(ctx: Context) -> bool:
-    """Whether the engine builds DeepSpeed's CPU optimizers.
+    """Return whether the engine builds DeepSpeed's CPU optimizers.
 
     Source: runtime/engine.py, `zero_use_cpu_optimizer`. Before 0.7.2 `zero_cpu_offload` treated the device
     "none" as offload too.
@@ -218,7 +218,7 @@ def related_dtype(ctx: Context) -> list[tuple[str, str]]:
 
 
 def uses_bf16_optimizer(ctx: Context) -> bool:
-    """Whether ZeRO stage 1 uses `BF16_Optimizer` instead of the optimizer of stages 1 and 2.
+    """Return whether ZeRO stage 1 uses `BF16_Optimizer` instead of the optimizer of stages 1 and 2.
 
     Source: runtime/engine.py, `DeepSpeedEngine._do_optimizer_sanity_check`: from 0.8.1 on, and from 0.10.1 on
     not if the optimizer is offloaded to the CPU.
@@ -256,7 +256,7 @@ _ENABLED = "torch_autocast.enabled"
 
 
 def has_autocast(ctx: Context) -> bool:
-    """Whether the config has an enabled `torch_autocast` section."""
+    """Return whether the config has an enabled `torch_autocast` section."""
     return isinstance(ctx.data.get("torch_autocast"), dict) and ctx.is_on(_ENABLED)
 
 
@@ -267,7 +267,7 @@ _DATA = "data_parallel_size"
 
 
 def builds_device_mesh(ctx: Context) -> bool:
-    """Whether DeepSpeed builds a device mesh for this config.
+    """Return whether DeepSpeed builds a device mesh for this config.
 
     Source: __init__.py, `initialize`. Up to 0.18.5, `initialize` searches for the two keys in the path of a
     config file, not in its content.

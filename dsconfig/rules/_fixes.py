@@ -114,7 +114,7 @@ def _containers_on_path(data: JsonObject, to: KeyPath) -> list[Json]:
 
 
 def _has_alias_in_parent(ctx: Context, release: int, path: KeyPath, to: KeyPath, parent: Json) -> bool:
-    """Whether the new parent of a key already has the key under another of its names."""
+    """Return whether the new parent of a key already has the key under another of its names."""
     key, alike = find_key(dotted_path(to), release)
     if release == ctx.release:
         ctx.equivalent = ctx.equivalent.intersect(alike)
@@ -125,7 +125,7 @@ def _has_alias_in_parent(ctx: Context, release: int, path: KeyPath, to: KeyPath,
 
 
 def _has_required_keys(release: int, to: KeyPath, levels: list[Json]) -> bool:
-    """Whether every section on the path, and the value itself, has all its required keys."""
+    """Return whether every section on the path, and the value itself, has all its required keys."""
     for depth in range(len(to)):
         key, _ = find_key(dotted_path(to[: depth + 1]), release)
         inner = child_section(key.type) if key is not None else None
@@ -183,7 +183,7 @@ def _minimal_config(data: JsonObject, to: KeyPath, value: Json) -> tuple[JsonObj
 
 
 def differs_from_default(ctx: Context, path: str) -> bool:
-    """Whether the config sets the key to a value other than the release's default."""
+    """Return whether the config sets the key to a value other than the release's default."""
     if not ctx.has(path):
         return False
     try:

@@ -63,7 +63,7 @@ def parameter_count_if_known(ctx: Context) -> int | None:
 
 
 def has_model(ctx: Context) -> bool:
-    """Whether the job names a model; the model itself is not read."""
+    """Return whether the job names a model; the model itself is not read."""
     return ctx.facts.model is not None or (
         bool(ctx.facts.program_files) and ctx.cached(_model_of_program) is not None
     )

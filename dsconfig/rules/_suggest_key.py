@@ -86,7 +86,7 @@ def _one_candidate_per_key(candidates: Iterable[SimilarWord], section: SectionVi
 
 
 def _is_typing_error(word: str, candidate: SimilarWord) -> bool:
-    """Whether `word` is only a few keystrokes away from the candidate, and both have the same digits."""
+    """Return whether `word` is only a few keystrokes away from the candidate, and both have the same digits."""
     letters = letters_and_digits_of(candidate.word)
     max_cost = 3 if len(letters) >= 12 else 2
     digits = [letter for letter in letters if letter.isdigit()]
@@ -98,7 +98,7 @@ def _is_typing_error(word: str, candidate: SimilarWord) -> bool:
 
 
 def accepts_kind_of_value(key: KeyView, value: Json) -> bool:
-    """Whether the key accepts this kind of value: an object, a list, or a scalar."""
+    """Return whether the key accepts this kind of value: an object, a list, or a scalar."""
     if value is None:
         return True
     kinds = set(_accepted_kinds(key.type))
@@ -131,5 +131,5 @@ def closest_word(word: str, words: Iterable[str]) -> str | None:
 
 
 def is_same_spelling(word: str, other: str) -> bool:
-    """Whether two words differ only in case, underscores and hyphens."""
+    """Return whether two words differ only in case, underscores and hyphens."""
     return letters_and_digits_of(word) == letters_and_digits_of(other)

@@ -94,7 +94,7 @@ def paths_of(ctx: Context, word: str) -> list[str]:
 
 
 def is_read_at(ctx: Context, path: KeyPath) -> bool:
-    """Whether the release reads the key at `path`, possibly as a param of some optimizer or scheduler type."""
+    """Return whether the release reads the key at `path`, possibly as a param of some optimizer or scheduler type."""
     if ctx.key(dotted_path(path)) is not None:
         return True
     return (

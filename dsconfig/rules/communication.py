@@ -238,7 +238,7 @@ def _gradient_scaling(ctx: Context) -> _GradientScaling:
 
 
 def _is_scaling_rejected(ctx: Context, scaling: _GradientScaling) -> bool:
-    """Whether the ZeRO optimizer asserts that gradients are neither prescaled nor predivided."""
+    """Return whether the ZeRO optimizer asserts that gradients are neither prescaled nor predivided."""
     if not scaling.scattered or (scaling.summed and scaling.stage < 3):
         return False
     # The stage 2 optimizer also implements stage 1 from 0.5.9 on, and has not asserted this for it since 0.13.0.

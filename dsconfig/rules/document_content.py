@@ -171,7 +171,7 @@ _PLACEHOLDER = re.compile(r"\$\{[^{}]*\}|\{\{[^{}]*\}\}|<[A-Z][A-Z0-9_]*>|[A-Z]+
 
 
 def _is_placeholder(value: object) -> bool:
-    """Whether a rejected value is a string that consists of a template placeholder."""
+    """Return whether a rejected value is a string that consists of a template placeholder."""
     return isinstance(value, str) and _PLACEHOLDER.fullmatch(value) is not None
 
 

@@ -61,7 +61,7 @@ _PROSE = frozenset({"yaml-error", "too-large", "too-deep", "alias-bomb", "not-te
 
 
 def is_binary(ctx: Context) -> bool:
-    """Whether the file is binary: Hjson accepts nearly any bytes as a string, but no config contains a NUL."""
+    """Return whether the file is binary: Hjson accepts nearly any bytes as a string, but no config contains a NUL."""
     return not ctx.is_config and "\0" in ctx.document.text
 
 

@@ -49,7 +49,7 @@ def elastic_solver(ctx: Context) -> ElasticSolver:
 
 
 def works_at_some_world_size(ctx: Context, solver: ElasticSolver) -> bool:
-    """Whether DeepSpeed accepts the `elasticity` section at any number of GPUs."""
+    """Return whether DeepSpeed accepts the `elasticity` section at any number of GPUs."""
     degree: Json = ctx.raw("sequence_parallel_size")
     degree = batch_triplet.ABSENT if degree is MISSING else degree
     divides = not ctx.from_file and ctx.since("0.17.0") and isinstance(degree, int | float) and degree > 0
@@ -228,7 +228,7 @@ _MAX_MICRO_BATCHES = 128
 
 
 def is_intractable(block: JsonObject, semantics: ElasticitySemantics) -> bool:
-    """Whether the numbers of the `elasticity` section are too large for any release to finish."""
+    """Return whether the numbers of the `elasticity` section are too large for any release to finish."""
     micro_batches = set(block["micro_batch_sizes"])
     if len(micro_batches) > _MAX_MICRO_BATCHES:
         return True
@@ -265,7 +265,7 @@ class ElasticSolver(NamedTuple):
             return error
 
     def works_at(self, world_size: float) -> bool:
-        """Whether DeepSpeed finds batch sizes for the data-parallel size `world_size`, and accepts them."""
+        """Return whether DeepSpeed finds batch sizes for the data-parallel size `world_size`, and accepts them."""
         if not world_size > 0:
             return False  # the solver returns no micro batch, and DeepSpeed unpacks two values into three
         solution = self._solve(world_size)
@@ -278,7 +278,7 @@ class ElasticSolver(NamedTuple):
         )
 
     def has_empty_batch(self, world_size: float) -> bool:
-        """Whether the maximum batch size leaves less than one micro batch per rank at this world size."""
+        """Return whether the maximum batch size leaves less than one micro batch per rank at this world size."""
         return getattr(self._solve(world_size), "batch_size", None) == 0
 
     def sizes(self) -> list[int]:

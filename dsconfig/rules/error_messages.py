@@ -189,7 +189,7 @@ def _message_words(text: str) -> list[str]:
 
 
 def _is_generic(entry: ErrorMessage, text: str) -> bool:
-    """Whether messages of other causes differ from this one only in a name, so that it has to match exactly."""
+    """Return whether messages of other causes differ from this one only in a name, so that it has to match exactly."""
     return entry.error in _GENERIC or _PYTHON_TEXT.search(text) is not None
 
 

@@ -42,7 +42,7 @@ def _autoep_value(ctx: Context, key: str) -> Json:
 
 
 def _is_invalid_size(value: Json, minimum: int) -> bool:
-    """Whether the engine rejects `value` as a size because it is no integer or below `minimum`."""
+    """Return whether the engine rejects `value` as a size because it is no integer or below `minimum`."""
     return not isinstance(value, int) or value < minimum
 
 

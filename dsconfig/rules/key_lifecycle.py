@@ -140,7 +140,7 @@ def deprecated_key(ctx: Context) -> Iterator[Finding]:
 
 
 def _is_equivalent(ctx: Context, entry: KnownKey) -> bool:
-    """Whether the key has the same effect as its replacement."""
+    """Return whether the key has the same effect as its replacement."""
     if entry.path == ("bfloat16",) and ctx.uses_plugin:
         # Accelerate adds its own `bf16` (`DeepSpeedPlugin.set_mixed_precision`).
         return False
@@ -149,7 +149,7 @@ def _is_equivalent(ctx: Context, entry: KnownKey) -> bool:
 
 
 def _is_inside_reported_section(ctx: Context, path: KeyPath) -> bool:
-    """Whether a section around the key is itself deprecated or never read."""
+    """Return whether a section around the key is itself deprecated or never read."""
     reported = (entry.path for entry in (*ctx.walk.deprecated, *ctx.walk.unused))
     return any(path[: len(outer)] == outer and path != outer for outer in reported)
 
@@ -183,7 +183,7 @@ def key_under_two_names(ctx: Context) -> Iterator[Finding]:
 
 
 def _is_same_value(ctx: Context, entry: KnownKey) -> bool:
-    """Whether the key has the same value under its other name."""
+    """Return whether the key has the same value under its other name."""
     other = ctx.document.node((*entry.path[:-1], entry.key.info.name))
     return other is not None and type(other.value) is type(entry.value) and other.value == entry.value
 
@@ -435,7 +435,7 @@ def _active_sections(
 
 
 def _is_section_active(ctx: Context, path: KeyPath, data: JsonObject, section: str) -> bool:
-    """Whether the section is on, according to `enabled`, a ZeRO stage above 0, or an offload device."""
+    """Return whether the section is on, according to `enabled`, a ZeRO stage above 0, or an offload device."""
     if path == (ZERO,):
         return effective_stage(ctx) > 0
     if "enabled" in ctx.walk.view(section).keys:

@@ -170,7 +170,7 @@ def vocabulary_size_not_a_number(ctx: Context) -> Iterator[Finding]:
 
 
 def _supports_modulo(value: Json) -> bool:
-    """Whether `value % 8` works: for numbers, and for format strings with one number."""
+    """Return whether `value % 8` works: for numbers, and for format strings with one number."""
     if isinstance(value, int | float):
         return True
     if not isinstance(value, str) or "%" not in value or re.search(r"\d{6}", value):

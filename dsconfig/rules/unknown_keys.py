@@ -85,7 +85,7 @@ def _can_move(ctx: Context, key: UnknownKeyWithCause, path: str) -> bool:
 
 
 def _has_guess_in_target(ctx: Context, key: UnknownKeyWithCause) -> bool:
-    """Whether the first or the last release of the target has a key similar to the unknown one."""
+    """Return whether the first or the last release of the target has a key similar to the unknown one."""
     others = set(ctx.target) - {ctx.release}
     return any(
         guess_intended_key(
@@ -348,7 +348,7 @@ def _classify_unknown_keys(ctx: Context) -> list[UnknownKeyWithCause]:
 
 
 def _section_rejects(entry: UnknownKey) -> bool:
-    """Whether the section rejects the key; strict sections do, but drop keys whose value is "auto"."""
+    """Return whether the section rejects the key; strict sections do, but drop keys whose value is "auto"."""
     return entry.section.unknown == "rejected" and not (entry.section.drops_auto and entry.value == "auto")
 
 
@@ -432,7 +432,7 @@ def _consumer_keys(consumer: str) -> tuple[str, ...]:
 
 
 def _is_deliberate_addition(entry: UnknownKey, name: str) -> bool:
-    """Whether the key is a deliberate addition that DeepSpeed ignores, such as `$schema`, `_comment` or `//`."""
+    """Return whether the key is a deliberate addition that DeepSpeed ignores, such as `$schema`, `_comment` or `//`."""
     if entry.section.unknown == "rejected":
         return False
     return (
@@ -505,15 +505,15 @@ def _rewrite_advice(info: KeyInfo, entry: KnownKey | UnknownKey, new_key: str) -
 
 
 def is_path(text: str) -> bool:
-    """Whether the replacement of a key is a key path rather than a phrase."""
+    """Return whether the replacement of a key is a key path rather than a phrase."""
     return " " not in text and "(" not in text
 
 
 def is_key_of_release(ctx: Context, path: str) -> bool:
-    """Whether the release reads the key or, for a key below user-defined names, its section."""
+    """Return whether the release reads the key or, for a key below user-defined names, its section."""
     return ctx.key(path.partition(".*")[0]) is not None
 
 
 def switches_section_off(value: object) -> bool:
-    """Whether the value switches its section off, so that removing the section changes nothing."""
+    """Return whether the value switches its section off, so that removing the section changes nothing."""
     return value is None or value is False or (isinstance(value, dict) and value.get("enabled") is False)

@@ -41,7 +41,7 @@ def rejections_for_reasons(ctx: Context, *reasons: Why) -> Iterator[RejectionEve
 
 
 def expects_section(rejection: RejectionEvent) -> bool:
-    """Whether the key of the rejected value expects a section."""
+    """Return whether the key of the rejected value expects a section."""
     return child_section(rejection.key.type) is not None
 
 
@@ -53,7 +53,7 @@ def effect_of_unexpected_value(ctx: Context, entry: KnownKey | RejectionEvent) -
 
 
 def prevents_run(ctx: Context, rejection: RejectionEvent) -> bool:
-    """Whether the rejected value prevents every run."""
+    """Return whether the rejected value prevents every run."""
     return effect_of_unexpected_value(ctx, rejection) in ("rejected", "crashes")
 
 
@@ -72,7 +72,7 @@ def note_on_unchecked_value(ctx: Context, rejection: RejectionEvent) -> str:
 
 
 def may_never_be_read(ctx: Context, path: KeyPath) -> bool:
-    """Whether the engine may never read the key."""
+    """Return whether the engine may never read the key."""
     opener = next((info.opened_by for info in keys_along_path(path[:2]) if info.opened_by), None)
     if opener is None or len(path) < 2 or path[-1] == "enabled":
         return False
@@ -371,7 +371,7 @@ _BOOLEANS = {
 
 
 def _is_lossy_conversion(value: Json, effective: Json) -> bool:
-    """Whether the conversion discards part of the configured value."""
+    """Return whether the conversion discards part of the configured value."""
     if isinstance(value, list | dict):
         return True
     return isinstance(value, float) and isinstance(effective, int) and value != effective

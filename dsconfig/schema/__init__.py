@@ -1,4 +1,4 @@
-"""JSON Schema of a DeepSpeed config, derived from the model: draft-07, self-contained, for editors.
+"""JSON Schema of a DeepSpeed config for editors, derived from the model (draft-07, self-contained).
 
 `json_schema()` returns the schema for one release and one consumer. `config_schema` builds the whole document and its
 definitions, `schema_keywords` the schema of a type, `schema_files` the texts of the files in `schema/`.
@@ -12,7 +12,7 @@ from dsconfig.schema.schema_keywords import DRAFT, Schema
 
 
 def json_schema(target: str | releases.ReleaseTarget | None = None, consumer: str | None = None) -> Schema:
-    """Return the JSON Schema of a DeepSpeed config: `jsonschema.validate(config.to_dict(), json_schema("0.19.8"))`.
+    """Return the JSON Schema of a DeepSpeed config for one release and consumer.
 
     Args:
         target: a release, `installed` or `latest`; of a range, the newest release is used. By default the

@@ -1,4 +1,4 @@
-"""JSON Schema of the config file of `accelerate launch`.
+"""JSON Schema of the launch file that `accelerate launch` reads.
 
 Sources: accelerate 1.15 commands/config/config_args.py, ClusterConfig; commands/launch.py;
 utils/dataclasses.py, DeepSpeedPlugin.
@@ -142,7 +142,7 @@ _SNIPPETS = [
 
 
 def _keys_excluded_by_config_file() -> Schema:
-    """Accelerate rejects these keys together with a config file (`DeepSpeedPlugin._deepspeed_config_checks`)."""
+    """Return the keywords for keys that Accelerate rejects together with a config file."""
     rejected = sorted(accelerate_launch_file.NOT_BESIDE_LINK)
     return {
         "if": required_keys(accelerate_launch_file.LINK),
@@ -154,7 +154,7 @@ def _keys_excluded_by_config_file() -> Schema:
 
 
 def _nvme_path_required(section: str) -> Schema:
-    """With device nvme, the path is required."""
+    """Return the keywords that require a path if the device is nvme."""
     device = f"{section}_device"
     return {
         "if": {"properties": {device: {"const": "nvme"}}, "required": [device]},

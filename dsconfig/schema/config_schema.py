@@ -1,4 +1,4 @@
-"""JSON Schema of the whole config, with a definition for each section."""
+"""Build the JSON Schema of the whole config, with a definition per section."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ REMARK_PATTERN = f"^(_|//|#)|{case_insensitive_pattern(_REMARKS)}"
 
 
 def config_schema(release: int, consumer: str | None) -> Schema:
-    """Return the schema keywords of the whole config, definitions last."""
+    """Return the schema of the whole config, with the definitions last."""
     builder = SectionSchemaBuilder(release, consumer)
     body = builder.section_keywords("Config")
     properties: Schema = body.pop("properties")
@@ -79,14 +79,14 @@ _LAST_ELASTIC = NUMBERS["0.19.7"]
 
 @dataclass(slots=True)
 class SectionSchemaBuilder:
-    """Builder of the schemas of sections; collects the definitions that they reference."""
+    """Build the schemas of sections, collecting the definitions that they reference."""
 
     release: int
     consumer: str | None
     definitions: dict[str, Schema] = field(default_factory=dict)
 
     def reference_to_section(self, section: str, shapes: frozenset[str] = frozenset()) -> Schema:
-        """Return a reference to a section's definition, in which `shapes` are also accepted."""
+        """Return a reference to a section's definition, extended by non-object `shapes`."""
         title = definition_name(section, shapes)
         if title not in self.definitions:
             self.definitions[title] = {}  # avoids endless recursion: sections may contain each other
@@ -94,7 +94,7 @@ class SectionSchemaBuilder:
         return {"$ref": f"#/definitions/{title}"}
 
     def section_keywords(self, section: str) -> Schema:
-        """Return the schema keywords of a section that is an object."""
+        """Return the schema keywords for a section that is an object."""
         section_view = self._section_view(section)
         is_typed = section in TYPED
         properties = {
@@ -125,7 +125,7 @@ class SectionSchemaBuilder:
         return {**schema, "allOf": demands} if demands else schema
 
     def _section_view(self, section: str) -> SectionView:
-        """Return the section as the release reads it; `dsconfig elastic run` reads `elasticity` with every release."""
+        """Return the release's definition of a section; `elasticity` is always included."""
         section_view = section_view_of_release(section, self.release)
         if self.consumer != ELASTIC or section not in ("Config", "Elasticity"):
             return section_view
@@ -182,7 +182,7 @@ class SectionSchemaBuilder:
 
 
 def _move_deprecations(properties: dict[str, Schema]) -> Iterator[Schema]:
-    """Move the deprecations of sections into a separate schema: yaml-language-server ignores them next to a `$ref`."""
+    """Move deprecations of sections to a separate schema; yaml-language-server ignores them beside `$ref`."""
     for word, schema in properties.items():
         if "$ref" in schema and "deprecationMessage" in schema:
             deprecation_keywords = {key: schema.pop(key) for key in ("deprecated", "deprecationMessage")}
@@ -194,7 +194,7 @@ def _move_deprecations(properties: dict[str, Schema]) -> Iterator[Schema]:
 
 
 def accepted_section_shapes(section_view: SectionView, key: KeyView, auto: Auto) -> frozenset[str]:
-    """Return the values other than an object that a release accepts without a warning."""
+    """Return the non-object values that a release accepts for a section without a warning."""
     shapes = set(key.takes) - {"auto"}
     if section_view.dialect != "hand" and key.type[0] == "union" and ("null",) in key.type[1:]:
         shapes.add("null")
@@ -204,7 +204,7 @@ def accepted_section_shapes(section_view: SectionView, key: KeyView, auto: Auto)
 
 
 def definition_name(section: str, shapes: frozenset[str]) -> str:
-    """Return the name of a section's definition that may also accept one of the shapes."""
+    """Return the name of a section's definition, which depends on the non-object values it accepts."""
     if shapes == ANYTHING:
         return f"{section}OrAnything"
     return section + "".join(f"Or{_TITLES[shape]}" for shape in sorted(shapes))
@@ -238,7 +238,7 @@ _TYPES = {
 
 
 def section_shape_keywords(shapes: frozenset[str]) -> Schema:
-    """Return the JSON types of a section, and the keywords for values that are not objects."""
+    """Return the JSON types of a section, and the keywords for its non-object values."""
     types = dict.fromkeys(
         ["object", *(name for shape in _TYPES if shape in shapes for name in _TYPES[shape])]
     )
@@ -268,7 +268,7 @@ TYPED = ("Optimizer", "Scheduler")
 def keywords_of_typed_section(
     section_view: SectionView, release: int, properties: dict[str, Schema], refer: Refer
 ) -> Schema:
-    """Return the keywords of the section; `properties` are its other keys."""
+    """Return the schema keywords for a section with a `type`, such as the optimizer."""
     is_scheduler = section_view.name == "Scheduler"
     shapes: frozenset[str] = frozenset() if is_scheduler else frozenset({"null"})
     params: Schema = {
@@ -312,7 +312,7 @@ def _params_condition(schema: Schema, params: Schema) -> Schema:
 
 
 def _schema_of_type_names(section: str, names: list[str]) -> Schema:
-    """Return a schema of type names; DeepSpeed compares those of optimizers in lower case."""
+    """Return the schema for type names, which DeepSpeed compares case-insensitively for optimizers."""
     if section == "Optimizer":
         return {"type": "string", "pattern": case_insensitive_pattern(names)}
     return {"const": names[0]} if len(names) == 1 else {"enum": names}
@@ -325,7 +325,7 @@ _EXACT = 2**53
 
 
 def editor_keywords(word: str, key: KeyView, auto: Auto, release: int) -> Schema:
-    """Return the keywords about a key that do not constrain its value; `word` is its name or an alias."""
+    """Return the keywords that inform editors about a key without constraining its value."""
     info = key.info
     description = describe_key(info, view=key, alias=word)
     is_offered = word == info.name and not info.flags & {"internal", "not_json"}
@@ -350,7 +350,7 @@ def editor_keywords(word: str, key: KeyView, auto: Auto, release: int) -> Schema
 
 
 def _meanings_by_value(info: KeyInfo, auto: Auto) -> dict[object, str]:
-    """Return the documented values of the key, each with its meaning."""
+    """Return the documented values of a key with their meanings."""
     by_value: dict[object, str] = dict(value_meanings(info))
     if auto == "filled":
         by_value["auto"] = next(fact.text for fact in describe_key(info).facts if fact.title == AUTO)
@@ -361,7 +361,7 @@ def _meanings_by_value(info: KeyInfo, auto: Auto) -> dict[object, str]:
 
 
 def unavailable_keys(section_view: SectionView, release: int, *, closed: bool) -> Iterator[tuple[str, str]]:
-    """Yield the keys of other releases that a release rejects or ignores, each with a message."""
+    """Yield the keys of other releases that this one rejects or ignores, with a message for each."""
     for word, info in keys_of_section_class(section_view.name).items():
         if word in section_view.keys or not (closed or release >= info.refused_from):
             continue
@@ -383,7 +383,7 @@ def unavailable_keys(section_view: SectionView, release: int, *, closed: bool) -
 
 
 def section_conditions(section_view: SectionView, release: int, consumer: str | None) -> Iterator[Schema]:
-    """The conditions of a section: first keys that must be absent, then keys that are required."""
+    """Yield the conditions of a section: keys that must be absent, then required keys."""
     for condition, releases in _declared_conditions(section_view.name):
         is_readable = all(key in section_view.keys for key in _keys_in_condition(condition))
         if (
@@ -401,7 +401,7 @@ def section_conditions(section_view: SectionView, release: int, consumer: str | 
 
 @cache
 def _declared_conditions(section: str) -> tuple[tuple[SchemaCondition, ReleaseInterval], ...]:
-    """Return the conditions that rules declare for a section, in the order of their codes, with their releases."""
+    """Return the conditions that rules declare for a section, with their releases, ordered by code."""
     conditions = [
         (condition, rule.releases)
         for _, rule in sorted(RULES.items())
@@ -412,7 +412,7 @@ def _declared_conditions(section: str) -> tuple[tuple[SchemaCondition, ReleaseIn
 
 
 def _keys_in_condition(condition: SchemaCondition) -> Iterator[str]:
-    """Yield the keys that a condition tests; a release without one of them does not need the condition."""
+    """Yield the keys that a condition tests; it does not apply to releases that lack any of them."""
     for part in (*condition.when, condition.then):
         if not isinstance(part, SectionIsNotEmpty):
             yield part.key.partition(".")[0]
@@ -443,7 +443,7 @@ def _schema_of_value_test(test: KeyIsWritten | KeyEquals | EffectiveValueIs | Ke
 
 
 def _add_key_test(schema: Schema, path: list[str], value: Schema, *, required: bool) -> None:
-    """Add the test of one key to the schema of its object; inner objects are created as needed."""
+    """Add the test of a key to its object's schema, creating inner objects as needed."""
     key, *rest = path
     properties = schema.setdefault("properties", {})
     if rest:

@@ -1,4 +1,4 @@
-"""Settings that make editors use the schemas or start the language server."""
+"""Editor settings that enable the schemas or start the language server."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ Entry: TypeAlias = "tuple[tuple[str, ...], object]"
 
 
 class SettingsConflictError(ValueError):
-    """Existing settings to which ours cannot be added; the message is one line."""
+    """Our settings cannot be added to existing ones; the message is a single line."""
 
 
 @dataclass(frozen=True, slots=True)
 class EditorSettingsFile:
-    """A file of an editor, and its text if the file does not exist yet."""
+    """A settings file of an editor, and the text to create it with."""
 
     path: str
     text: str
@@ -59,7 +59,7 @@ class EditorSettingsFile:
 
 
 def _add_setting(name: str, text: str, path: tuple[str, ...], value: object) -> str:
-    """Return the settings with one more entry; unchanged if they contain it."""
+    """Return the settings with one more entry, or unchanged if it exists."""
     document = read_text(text, name)
     root = document.root
     if (
@@ -84,7 +84,7 @@ _ACCEPTED_PROBLEMS = frozenset(("comment", "trailing-comma", "bom"))
 
 
 def _append_missing_items(text: str, existing: TreeNode, value: list[Any]) -> str:
-    """Return the list with our missing items appended."""
+    """Return a list's text with our missing items appended."""
     for item in value:
         if (
             known_patterns := _patterns_of_our_schema(existing, item)
@@ -102,7 +102,7 @@ def _append_missing_items(text: str, existing: TreeNode, value: list[Any]) -> st
 
 
 def _patterns_of_our_schema(existing: TreeNode, item: Any) -> TreeNode | None:
-    """Return the patterns of the entry of `json.schemas` that already names the schema of `item`."""
+    """Return the patterns of the `json.schemas` entry that already names our schema, or None."""
     if not isinstance(item, dict):
         return None
     for entry in existing.items:
@@ -129,7 +129,7 @@ _FOLDERS = {"vscode": ".vscode", "neovim": ".nvim", "jetbrains": ".idea", "zed":
 
 
 class SchemaFilePatterns(NamedTuple):
-    """Patterns of the files that a schema applies to: by name, and by path within the repository."""
+    """Patterns for the files to which a schema applies, by name or by path in the repository."""
 
     configs: tuple[str, ...] = CONFIGS
     launch_files: tuple[str, ...] = LAUNCH_FILES
@@ -139,7 +139,7 @@ BY_NAME = SchemaFilePatterns()
 
 
 def patterns_for_files(configs: Sequence[str], launch_files: Sequence[str]) -> SchemaFilePatterns:
-    """Extend the patterns so that they match these files, whose paths are relative to the repository."""
+    """Extend the patterns to match these files, whose paths are relative to the repository."""
     return SchemaFilePatterns(
         (*CONFIGS, *_paths_without_pattern(configs, CONFIGS)),
         (*LAUNCH_FILES, *_paths_without_pattern(launch_files, LAUNCH_FILES)),
@@ -147,7 +147,7 @@ def patterns_for_files(configs: Sequence[str], launch_files: Sequence[str]) -> S
 
 
 def _paths_without_pattern(paths: Sequence[str], patterns: tuple[str, ...]) -> list[str]:
-    """Return the paths that no pattern matches; `**/` matches any folder, a pattern without a slash any place."""
+    """Return the paths that no pattern matches."""
     globs = ["*/" + pattern.removeprefix("**/") for pattern in patterns]
     slashed = [path.replace(os.sep, "/") for path in paths]
     return sorted(path for path in slashed if not any(fnmatchcase("/" + path, pattern) for pattern in globs))
@@ -156,7 +156,7 @@ def _paths_without_pattern(paths: Sequence[str], patterns: tuple[str, ...]) -> l
 def editor_files(
     name: Name, target: ReleaseTarget, consumer: str | None, patterns: SchemaFilePatterns = BY_NAME
 ) -> Iterator[EditorSettingsFile]:
-    """The files for an editor: first the schemas, then its settings."""
+    """Yield the files that set up an editor: the schemas, then its settings."""
     folder = _FOLDERS[name]
     yield EditorSettingsFile(
         f"{folder}/{CONFIG}", format_generated_file(json_schema(target, consumer)), mark=_MARK
@@ -203,7 +203,7 @@ def _json_settings(path: str, *entries: Entry) -> EditorSettingsFile:
 
 
 def _neovim_settings(folder: str, patterns: SchemaFilePatterns) -> EditorSettingsFile:
-    """Settings for Neovim 0.11 and later with 'exrc'; otherwise they belong in the user's configuration."""
+    """Return settings for Neovim 0.11 and later with 'exrc'; earlier ones belong in the user's config."""
     lines = [
         EXRC,
         f'local schemas = vim.fs.joinpath(vim.fn.getcwd(), "{folder}")',
@@ -278,7 +278,7 @@ _SETTINGS = {
 
 
 class LanguageServerSettings(NamedTuple):
-    """Settings, and their place: in this folder, or in the user's settings."""
+    """Settings that start the language server, and whether they belong in this folder or to the user."""
 
     file: EditorSettingsFile
     place: str = ""

@@ -1,4 +1,4 @@
-"""Presets: small, commented configs that pass a check in every release for which they are intended.
+"""Small commented configs that pass `check` in every release for which they are intended.
 
 `dsconfig init` writes them, editors offer them as snippets, `dsconfig.presets` builds on them. A remark is a
 top-level key that begins with `//`, which DeepSpeed, Transformers and Accelerate ignore, because strict JSON has no
@@ -27,7 +27,7 @@ _BATCH: JsonObject = {"train_micro_batch_size_per_gpu": 4, "gradient_accumulatio
 
 @dataclass(frozen=True, slots=True)
 class ConfigPreset:
-    """One preset."""
+    """A named starting config for some releases and consumers."""
 
     name: str
     summary: str
@@ -48,19 +48,19 @@ class ConfigPreset:
         return tuple(name for name, number in releases.NUMBERS.items() if number in interval)
 
     def is_suitable(self, release: str, consumer: str) -> bool:
-        """Whether the consumer can use the preset with a release."""
+        """Return whether a consumer can use the preset with a release."""
         # `dsconfig elastic run` removes the `elasticity` section, which later releases do not support.
         later = consumer == ELASTIC and releases.NUMBERS[release] >= releases.NUMBERS[self.since]
         return later or release in self.releases
 
     def default_consumer(self, release: str) -> str:
-        """Return the first consumer that can use the preset with a release, else the first one."""
+        """Return the first consumer that can use the preset with a release, or else the first one."""
         suitable = (each for each in self.consumers if self.is_suitable(release, each))
         return next(suitable, self.consumers[0])
 
 
 class PresetError(ValueError):
-    """Unknown preset, or one that does not fit the release or consumer; the message is one line."""
+    """The preset is unknown or does not suit the release or consumer; the message is a single line."""
 
 
 def preset_config(
@@ -70,7 +70,7 @@ def preset_config(
     *,
     remarks: bool = False,
 ) -> JsonObject:
-    """Return the config of a preset.
+    """Return the config of a preset as a dict.
 
     Args:
         name: the preset, one of `PRESETS`.
@@ -111,7 +111,7 @@ def preset_text(
     *,
     file: str = "ds_config.json",
 ) -> str:
-    """Return the config as commented text, in the format of the file name; raises the same errors as `config`."""
+    """Return a preset as commented text in the format of a file name; raises the errors of `preset_config`."""
     from dsconfig.document.pretty_print import format_config_for_file
 
     body = preset_config(name, target, consumer, remarks=True)
@@ -131,7 +131,7 @@ def _preset_by_name(name: str) -> ConfigPreset:
 
 
 def _set_auto_values(consumer: str, section: JsonObject, path: tuple[str, ...]) -> None:
-    """Set "auto" wherever the consumer resolves it from its own arguments."""
+    """Use "auto" for each value that the consumer resolves from its own arguments."""
     fills = {fill.key for fill in BY_NAME[consumer].fills}
     for key, value in section.items():
         dotted = ".".join((*path, key))
@@ -142,12 +142,12 @@ def _set_auto_values(consumer: str, section: JsonObject, path: tuple[str, ...]) 
 
 
 def _keeps_value(path: str) -> bool:
-    """Whether presets keep the value instead of "auto"."""
+    """Return whether presets keep a value instead of using "auto"."""
     return any("spelled_out" in info.flags for info in keys_along_path(tuple(path.split("."))))
 
 
 def _add_remarks(preset: ConfigPreset, body: JsonObject, consumer: str) -> JsonObject:
-    """Add remarks to the body of a preset, and its consumer if the values do not reveal it."""
+    """Add remarks to a preset, and its consumer if the values do not reveal it."""
     remarked: JsonObject = {"//": preset.summary}
     if consumer_suggested_by_content(body).name != consumer:
         remarked[DSCONFIG_KEY] = {"consumer": consumer}
@@ -178,7 +178,7 @@ def _zero_section(stage: int, **more: Json) -> JsonObject:
 
 
 def preset_in_fp16(body: JsonObject) -> JsonObject:
-    """Return the body of a preset with fp16 and dynamic loss scaling instead of bf16, for GPUs without bfloat16."""
+    """Return a preset with fp16 and dynamic loss scaling in place of bf16, for GPUs without bfloat16."""
     scaled: JsonObject = {
         "enabled": True,
         "loss_scale": 0,

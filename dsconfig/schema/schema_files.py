@@ -1,4 +1,4 @@
-"""Published schema files in `schema/`: DeepSpeed configs, YAML with an embedded config, settings of dsconfig.
+"""The published schema files for DeepSpeed configs, YAML with an embedded config, and dsconfig's settings.
 
 Each minor series has a file for its last release. The newest series also has one for each release after which the
 schema changes. The wheel contains only those of the newest release, in `dsconfig/_schema/`.
@@ -32,14 +32,14 @@ _CATALOG = "catalog.json"
 
 
 def schema_folder() -> Path:
-    """Return the folder of the schemas, in the wheel or in the repository."""
+    """Return the folder with the schemas, which is in the wheel or the repository."""
     package = Path(__file__).resolve().parents[1]
     shipped = package / "_schema"
     return shipped if shipped.is_dir() else package.parent / "schema"
 
 
 def schema_file_of_target(target: ReleaseTarget) -> Path | None:
-    """Return the schema file for the newest release of a target; None without one."""
+    """Return the schema file for the newest release of a target, or None if there is none."""
     release = target.releases[-1]
     for name, kept in newest_release_by_schema_file().items():
         if kept == release or (
@@ -52,7 +52,7 @@ def schema_file_of_target(target: ReleaseTarget) -> Path | None:
 
 
 def schema_texts_by_file() -> dict[str, Callable[[], str]]:
-    """Return every schema file by name, with the function that generates its text."""
+    """Return a function that generates the text of each schema file, by file name."""
     wrapped: dict[str, Callable[[], Schema]] = {
         "accelerate.json": accelerate_launch_schema,
         "deepspeed-in-yaml.json": yaml_schema,
@@ -70,7 +70,7 @@ def schema_texts_by_file() -> dict[str, Callable[[], str]]:
 
 @cache
 def newest_release_by_schema_file() -> dict[str, str]:
-    """Return the schema files with their releases: `deepspeed.json` for the newest, then the others, oldest first."""
+    """Return the release of each schema file: `deepspeed.json` first, then oldest to newest."""
     by_name = {"deepspeed.json": LATEST}
     for series in dict.fromkeys(map(_minor_series, RELEASES)):
         if series >= FIRST_SERIES:
@@ -93,7 +93,7 @@ def _releases_of_series(series: tuple[int, int]) -> list[str]:
 
 
 def _releases_before_schema_change(series: tuple[int, int]) -> Iterator[str]:
-    """The releases of a series after which the schema changes, without the last one."""
+    """Yield the releases of a series, except the last, after which the schema changes."""
     members = _releases_of_series(series)
     for release, following in pairwise(members):
         if _schema_equality_key(release) != _schema_equality_key(following):
@@ -102,7 +102,7 @@ def _releases_before_schema_change(series: tuple[int, int]) -> Iterator[str]:
 
 @cache
 def _schema_equality_key(release: str) -> tuple[object, ...]:
-    """Return a key that is equal for releases whose schemas are equal."""
+    """Return a key that is equal for releases with equal schemas."""
     number = NUMBERS[release]
     types = tuple(
         first <= number <= last for entries in TYPES.values() for _, _, first, last, *_ in entries.values()
@@ -111,7 +111,7 @@ def _schema_equality_key(release: str) -> tuple[object, ...]:
 
 
 def _schemastore_catalog() -> str:
-    """Return the entries for SchemaStore's catalog, in its format."""
+    """Return our entries for the SchemaStore catalog, in its format."""
     versions = {
         name.removeprefix("deepspeed-").removesuffix(".json"): f"{BASE}{name}"
         for name in newest_release_by_schema_file()
@@ -155,7 +155,7 @@ def published_schema_text(name: str, schema: Schema) -> str:
 
 
 def yaml_schema(release: str = LATEST) -> Schema:
-    """Return the schema of YAML with a config or its path under `deepspeed`: Transformers, Axolotl, LLaMA-Factory.
+    """Return the schema of YAML that contains or names a config under `deepspeed`.
 
     Source: transformers 5.24 training_args.py, TrainingArguments.deepspeed.
     """
@@ -188,7 +188,7 @@ _TEXTS: Schema = {"type": "array", "items": {"type": "string"}}
 
 
 def settings_schema() -> Schema:
-    """Return the schema of `[tool.dsconfig]` in pyproject.toml, and of dsconfig.toml."""
+    """Return the schema of dsconfig.toml and of `[tool.dsconfig]` in pyproject.toml."""
     properties = {
         key: {"description": text, **value} for key, (text, value) in _settings_properties().items()
     }
@@ -211,7 +211,7 @@ def settings_schema() -> Schema:
 
 
 def _settings_properties() -> dict[str, tuple[str, Schema]]:
-    """Return the description and the schema of each setting."""
+    """Return each setting's description and schema."""
     rule: Schema = {"anyOf": [{"enum": sorted(RULES)}, {"type": "string"}]}
     rules: Schema = {"type": "array", "items": rule}
     return {

@@ -1,4 +1,4 @@
-"""JSON Schema keywords: the dialect, the schema of a type, snippets, and extensions for "auto" and editors.
+"""JSON Schema keywords for types, snippets, "auto", and editor extensions.
 
 A placeholder with a caret in `defaultSnippets` is inserted without quotes.
 """
@@ -23,23 +23,23 @@ AUTO_PATTERN = "^auto$"
 
 
 def required_keys(*keys: str) -> Schema:
-    """Require keys; the strict mode of Ajv also needs a declaration of each."""
+    """Return keywords that require keys, each declared as Ajv's strict mode demands."""
     return {"properties": dict.fromkeys(keys, True), "required": list(keys)}
 
 
 def schema_alternatives(schema: Schema) -> list[Schema]:
-    """Return the alternatives of a schema, itself if it has none."""
+    """Return the alternatives of a schema, which is its only alternative if it has no `anyOf`."""
     return list(schema["anyOf"]) if "anyOf" in schema else [schema]
 
 
 def types_of_schema(schema: Schema) -> list[str]:
-    """Return the types that a schema names."""
+    """Return the JSON types that a schema accepts."""
     types_ = schema.get("type", [])
     return [types_] if isinstance(types_, str) else list(types_)
 
 
 def case_insensitive_pattern(words: Sequence[str]) -> str:
-    """Return a pattern that matches words in any case; JSON Schema has no flag for it."""
+    """Return a pattern that matches words in any case, because JSON Schema has no flag for that."""
     return f"^({'|'.join(map(_case_insensitive_word, words))})$"
 
 
@@ -99,7 +99,7 @@ def _schema_bounds(spec: Spec) -> Schema:
 
 
 def _schema_of_union(arms: list[Schema]) -> Schema:
-    """One schema if the arms have different types, whose keywords do not interfere; else `anyOf`."""
+    """Return one schema if the arms have distinct types, whose keywords do not interfere, else `anyOf`."""
     if {} in arms:
         return {}
     words = [member for arm in arms for member in _values_of_schema(arm)]
@@ -140,7 +140,7 @@ Auto: TypeAlias = Literal["filled", "dropped"] | None
 
 
 def accept_auto(schema: Schema, auto: Auto) -> Schema:
-    """Return the schema that also accepts "auto", which editors suggest only if a consumer resolves it."""
+    """Extend a schema to accept "auto", which editors suggest only if a consumer resolves it."""
     if auto is None or not schema:
         return schema
     if auto == "filled":
@@ -160,7 +160,7 @@ def accept_auto(schema: Schema, auto: Auto) -> Schema:
 
 
 def accept_any_case(schema: Schema) -> Schema:
-    """Return the schema that accepts its words in any case."""
+    """Extend a schema to accept its words in any case."""
     alternatives = schema_alternatives(schema)
     words = [word for arm in alternatives for word in arm.get("enum", ()) if isinstance(word, str)]
     if not words:
@@ -169,7 +169,7 @@ def accept_any_case(schema: Schema) -> Schema:
 
 
 def suggest_values(schema: Schema, values: Sequence[str]) -> Schema:
-    """Return the schema that suggests known values of an open set, and accepts the same values as before."""
+    """Make editors suggest known values of an open set without changing what the schema accepts."""
     numbers = schema.get("type") in ("integer", "number")
     return {
         "anyOf": [
@@ -180,7 +180,7 @@ def suggest_values(schema: Schema, values: Sequence[str]) -> Schema:
 
 
 def add_error_message(schema: Schema, spec: Spec, auto: Auto) -> Schema:
-    """Return the schema with one message for all alternatives; editors would otherwise report the first one only."""
+    """Add one error message for all alternatives; otherwise, editors report only the first one."""
     alternatives = schema_alternatives(schema)
     if len(alternatives) < 2 or {} in alternatives:
         return schema
@@ -190,7 +190,7 @@ def add_error_message(schema: Schema, spec: Spec, auto: Auto) -> Schema:
 
 
 def describe_values(schema: Schema, means: Mapping[object, str]) -> Schema:
-    """Return the schema with a description of each documented value."""
+    """Add a description for each documented value."""
     if "anyOf" in schema:
         return {**schema, "anyOf": [describe_values(arm, means) for arm in schema["anyOf"]]}
     if "items" in schema:
@@ -252,7 +252,7 @@ _SNIPPETS: dict[tuple[str, str], tuple[tuple[str, Schema], ...]] = {
 
 
 def snippets_of(parent: SectionView, key: str, section: str, release: int) -> list[Schema]:
-    """Return the snippets of a section's key whose keys the release all reads."""
+    """Return the snippets for a section's key whose keys the release reads."""
     return [
         {"label": label, "body": body}
         for label, body in _SNIPPETS.get((parent.name, key), ())
@@ -261,7 +261,7 @@ def snippets_of(parent: SectionView, key: str, section: str, release: int) -> li
 
 
 def _is_snippet_readable(section: SectionView, body: Schema) -> bool:
-    """Whether the release reads every key of a snippet."""
+    """Return whether the release reads every key in a snippet."""
     for key, value in body.items():
         if key not in section.keys:
             return False
@@ -274,7 +274,7 @@ def _is_snippet_readable(section: SectionView, body: Schema) -> bool:
 
 
 def snippets_of_whole_config(release: int, consumer: str | None) -> Iterator[Schema]:
-    """Yield a snippet of the whole config for each preset."""
+    """Yield a snippet with the whole config for each preset."""
     target = ReleaseTarget((release_name(release),), release_name(release), "argument")
     for preset in presets.PRESETS.values():
         preset_consumer = consumer or preset.consumers[0]

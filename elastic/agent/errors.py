@@ -1,4 +1,4 @@
-"""Exceptions that end a node's part in a job, whether by failure or not, and their exit codes."""
+"""Exceptions that end a node's part in a job, with or without a failure, and their exit codes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ EXIT_CODES: Final = {
 
 
 class AgentError(Exception):
-    """Error that ends this node's part of the job; its message is one line."""
+    """Base class of errors that end this node's part of the job; the message is a single line."""
 
     code: ClassVar[int] = 1
 
@@ -66,7 +66,7 @@ class StoreLostError(AgentError):
 
 
 class HostError(AgentError):
-    """Failure of one host; the agents of other hosts continue.
+    """Failure of this host; the agents of other hosts continue.
 
     Kubeflow restarts a replica for exit codes from 128 on (`pkg/util/train/train_util.go`, `IsRetryableExitCode`), and
     138 is not the code of a signal that schedulers send.
@@ -87,7 +87,7 @@ LATE = " before this node joined: nothing is left to do; use another `--rdzv-id`
 
 
 class JobSucceeded(Exception):  # noqa: N818 - not an error
-    """Signal that the job succeeded and that this node is no longer needed."""
+    """Signal that the job has succeeded and no longer needs this node."""
 
 
 class Drained(Exception):  # noqa: N818 - not an error
@@ -95,7 +95,7 @@ class Drained(Exception):  # noqa: N818 - not an error
 
 
 def raise_if_failed(state: JobState, *, came_late: bool = False) -> None:
-    """Raise the error of a job that failed or was rejected; the error is the same on every node."""
+    """Raise the error of a failed or rejected job, which is the same on every node."""
     outcome = state.outcome
     if outcome is None or outcome.kind == "succeeded":
         return

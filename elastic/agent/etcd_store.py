@@ -1,4 +1,4 @@
-"""`EtcdStore`: job store in etcd 3, through its JSON gateway; the store survives the loss of a member.
+"""`EtcdStore`: a job store in etcd 3, accessed through its JSON gateway; it survives the loss of an etcd member.
 
 A call goes to the member that answered last. If that one does not answer or has no leader, the call goes to the other
 members in turn. A change that is sent twice is applied once: `compare_set` also succeeds if the key already has the
@@ -35,7 +35,7 @@ _PARSE_ERRORS = (LookupError, TypeError, ValueError, AttributeError, RecursionEr
 
 
 class EtcdStore:
-    """Client of an etcd cluster, connected to one member at a time; must not be shared between threads."""
+    """Client of an etcd cluster that talks to one member at a time; must not be shared between threads."""
 
     def __init__(self, addresses: Sequence[tuple[str, int]], limit: float, *, secure: bool = False) -> None:
         self._connection: http.client.HTTPConnection | None = None
@@ -59,11 +59,11 @@ class EtcdStore:
         )
 
     def get(self, key: str, /) -> bytes:
-        """Return the value of a key, waiting until the key exists."""
+        """Return the value of a key, blocking until the key exists."""
         return self.multi_get([key])[0]
 
     def multi_get(self, keys: list[str], /) -> list[bytes]:
-        """Return the values of keys at a single point in time, waiting until all keys exist."""
+        """Return the values of several keys from one point in time, blocking until all keys exist."""
         deadline = time.monotonic() + self._limit
         while True:
             values = self._read_ranges([{"requestRange": {"key": _decode_text(key)}} for key in keys])
@@ -91,7 +91,7 @@ class EtcdStore:
         return current or expected.encode()
 
     def check(self, keys: list[str], /) -> bool:
-        """Whether all keys exist."""
+        """Return whether all keys exist."""
         values = self._read_ranges([{"requestRange": {"key": _decode_text(key)}} for key in keys])
         return all(value is not None for value in values)
 
@@ -101,7 +101,7 @@ class EtcdStore:
         )
 
     def _log_in(self) -> None:
-        """Log in as the user in `ETCDCTL_USER`, if set; every later call then sends the token of the login."""
+        """Log in as the user in `ETCDCTL_USER`, if set; all later calls send the resulting token."""
         name, colon, password = (read_secret(ETCD_USER) or "").partition(":")
         if colon:
             token = self._headers.pop("Authorization", None)
@@ -117,7 +117,7 @@ class EtcdStore:
     def _call(
         self, path: str, request: Mapping[str, Json], read: Callable[[Mapping[str, Json]], _Parsed]
     ) -> _Parsed:
-        """Send a request and return the parsed reply of some etcd member.  Raises `OSError` on timeout."""
+        """Send a request to the etcd members in turn, and return the parsed reply. Raises `OSError` on timeout."""
         deadline, body = time.monotonic() + self._limit, json.dumps(request)
         while True:
             for _ in self._addresses:
@@ -134,7 +134,7 @@ class EtcdStore:
             time.sleep(_PAUSE)
 
     def _missing_certificate_hint(self, error: Exception) -> str:
-        """Return a hint about a missing client certificate, without which the server just closes the connection."""
+        """Return a hint about a missing client certificate, without which the server closes the connection."""
         is_tls_error = self._tls is not None and isinstance(error, ssl.SSLError | ConnectionError)
         return " (ETCDCTL_CERT is not set)" if is_tls_error and "ETCDCTL_CERT" not in os.environ else ""
 
@@ -160,7 +160,7 @@ class EtcdStore:
         raise _UnavailableError(message)
 
     def _next_member(self) -> None:
-        """Close the connection, and use the next etcd member from now on."""
+        """Close the connection, and switch to the next etcd member."""
         if self._connection is not None:
             self._connection.close()
         self._connection = None
@@ -168,11 +168,11 @@ class EtcdStore:
 
 
 class _UnavailableError(Exception):
-    """An etcd member cannot answer now, for example because it has no leader."""
+    """An etcd member is temporarily unable to answer, for example because it has no leader."""
 
 
 def _parse_reply(read: Callable[[_Raw], _Parsed], raw: _Raw) -> _Parsed:
-    """Parse the reply of a server.  Raises `_UnavailableError` if the reply is not from etcd."""
+    """Parse a server's reply. Raises `_UnavailableError` if the reply does not come from etcd."""
     try:
         return read(raw)
     except _PARSE_ERRORS:
@@ -195,7 +195,7 @@ def _decode_text(value: str) -> str:
 
 
 def _values_of_ranges(answer: Mapping[str, Json], count: int) -> list[bytes | None]:
-    """Return the values of the ranges in the reply to a transaction; etcd omits empty fields."""
+    """Return the value of each range in a transaction's reply; etcd omits empty fields."""
     ranges = [answer["responses"][number].get("response_range", {}).get("kvs") for number in range(count)]
     return [base64.b64decode(kvs[0].get("value", "")) if kvs else None for kvs in ranges]
 

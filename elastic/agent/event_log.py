@@ -1,4 +1,4 @@
-"""`EventLog`: log of what happens on this node, one JSON object per line."""
+"""`EventLog`: a log of what happens on this node, with one JSON object per line."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class EventLog:
 
 
 def _open_nonblocking(path: str, flags: int) -> int:
-    """Open the file `path` without waiting for a reader if the file is a pipe."""
+    """Open the file `path`; if it is a pipe, do not wait for a reader."""
     file = os.open(path, flags | os.O_NONBLOCK, 0o666)
     os.set_blocking(file, True)
     return file

@@ -1,4 +1,4 @@
-"""`FailureDetector`: members that seem lost by this node's clock, and the evidence for it."""
+"""`FailureDetector`: find members that seem lost according to this node's clock, and the evidence for it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WATCHED = 4
 
 
 class FailureDetector:
-    """Measure for how long each watched member has been silent or has delayed a round."""
+    """Measure how long each watched member has been silent or has delayed a round."""
 
     def __init__(self, longest_step: float, clock: Callable[[], float] = lease_clock) -> None:
         self._clock = clock
@@ -28,7 +28,7 @@ class FailureDetector:
         self._late: dict[FormationDelay, float] = {}
 
     def observe(self, state: JobState, watched: list[JobMember], heartbeats: Mapping[str, int]) -> None:
-        """Record the heartbeats of the watched members, and the members that a round waits for."""
+        """Record the heartbeats of the watched members, and the members for which a round waits."""
         time = self._clock()
         elapsed = min(time - self._last, self._longest_step)
         self._last = time
@@ -42,11 +42,11 @@ class FailureDetector:
         self._late = {one: self._late.get(one, 0.0) + elapsed for one in delays}
 
     def silent_members(self, at_least: float) -> list[HeartbeatSilence]:
-        """Return the watched members whose heartbeat has not changed for at least this many seconds."""
+        """Return the watched members whose heartbeat has not changed for at least `at_least` seconds."""
         return [one for one, seconds in self._silent.items() if seconds >= at_least]
 
     def late_members(self, at_least: float) -> list[FormationDelay]:
-        """Return the members that have delayed the same round for at least this many seconds."""
+        """Return the members that have delayed the same round for at least `at_least` seconds."""
         return [one for one, seconds in self._late.items() if seconds >= at_least]
 
 
@@ -68,7 +68,7 @@ Mark = Literal["suspects", "expelled", "leaving"]
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatSilence:
-    """Evidence that a member's heartbeat has not changed for too long."""
+    """Evidence that a member's heartbeat has stopped changing."""
 
     mark: ClassVar[Mark] = "suspects"
     text: ClassVar[str] = "lost: no heartbeat"
@@ -82,7 +82,7 @@ class HeartbeatSilence:
     """Number of suspicions that the member had cleared at the time of the observation."""
 
     def holds(self, state: JobState) -> bool:
-        """Whether the membership is unchanged and the member has not cleared a suspicion since the observation."""
+        """Return whether the member is still the same and has not cleared the suspicion since the observation."""
         return _is_same_membership(state, self)
 
 
@@ -100,12 +100,12 @@ class ProcessExit:
     """Number of suspicions that the member had cleared at the time of the observation."""
 
     def holds(self, state: JobState) -> bool:
-        """Whether the membership is unchanged and the member has not cleared a suspicion since the observation."""
+        """Return whether the member is still the same and has not cleared the suspicion since the observation."""
         return _is_same_membership(state, self)
 
 
 def _is_same_membership(state: JobState, evidence: HeartbeatSilence | ProcessExit) -> bool:
-    """Whether the observed member has neither left nor cleared a suspicion since the observation."""
+    """Return whether the observed member has neither left nor cleared a suspicion since the observation."""
     member = state.member(evidence.node)
     return member is not None and (member.join_order, member.cleared) == (
         evidence.join_order,
@@ -115,7 +115,7 @@ def _is_same_membership(state: JobState, evidence: HeartbeatSilence | ProcessExi
 
 @dataclass(frozen=True, slots=True)
 class FormationDelay:
-    """Evidence that a member delays a group that is forming or proposed."""
+    """Evidence that a member delays a group that is being formed or proposed."""
 
     mark: ClassVar[Mark] = "expelled"
     text: ClassVar[str] = "removed: did not come to the next round"
@@ -125,7 +125,7 @@ class FormationDelay:
     round: int
 
     def holds(self, state: JobState) -> bool:
-        """Whether the same group still waits for the member."""
+        """Return whether the same group is still waiting for the member."""
         is_same_round = (state.phase, state.round) == (self.phase, self.round)
         return is_same_round and self.node in state.awaited
 

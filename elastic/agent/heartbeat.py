@@ -1,4 +1,4 @@
-"""`Heartbeat`: thread that keeps this node in the job, renews the workers' lease and watches other nodes.
+"""`Heartbeat`: a thread that keeps this node in the job, renews the workers' lease and watches other nodes.
 
 A removed node never continues training, for the following reason.  Each observer removes a member in three steps: it
 sees or sets the mark in the state, alarms the member through a small key, and reads the heartbeat once more, which must
@@ -33,7 +33,7 @@ _LEAD = 1.5
 
 
 class Heartbeat:
-    """Send this node's heartbeats in a separate thread until stopped."""
+    """Send this node's heartbeats from a separate thread until stopped."""
 
     def __init__(
         self, store: StateStore, node: str, settings: RendezvousSettings, policy: ResizePolicy
@@ -62,7 +62,7 @@ class Heartbeat:
         """Error that ended the heartbeat's thread, if any."""
 
     def start(self) -> None:
-        """Send a first heartbeat, so that others see this node before it joins, and start the thread."""
+        """Send a first heartbeat, which makes this node visible to others before it joins, and start the thread."""
         self._send()
         self._thread.start()
 
@@ -75,18 +75,18 @@ class Heartbeat:
         self._exits.close()
 
     def grant(self, lease: Lease | None) -> None:
-        """Renew `lease` from now on, and end the previous lease for good."""
+        """Start renewing `lease`, and end the previous lease for good."""
         previous, self.lease = self.lease, lease
         self._wake.set()
         if previous is not None:
             previous.end()
 
     def begin_round(self) -> None:
-        """Reset `lapsed` when the workers of a round start, after the first renewal of their lease."""
+        """Reset `lapsed` when the workers of a round start, after their lease has been renewed once."""
         self.lapsed = False
 
     def raise_if_lost(self) -> None:
-        """Raise the error that ended the heartbeat's thread, if any."""
+        """Raise the error that ended the heartbeat thread, if any."""
         if self.lost is not None:
             raise self.lost
 
@@ -122,7 +122,7 @@ class Heartbeat:
         self._remove_lost_members(state, watched)
 
     def _current_state(self, look: PolledKeys, state: JobState | None) -> JobState:
-        """Return the state, read again if it has changed, and periodically, since a hint may have been lost.
+        """Return the state, reading it again if it has changed, and periodically in case a hint was lost.
 
         In a large job, each node reads so rarely that all of them together read as often as `CROWD` nodes. The first
         node that detects a lost hint writes it again for all others.
@@ -150,7 +150,7 @@ class Heartbeat:
         self._sent_at = sent_at
 
     def _renew_lease(self, state: JobState) -> None:
-        """Renew the workers' lease from the time of the last heartbeat, or revoke it."""
+        """Renew the workers' lease as of the last heartbeat, or revoke it."""
         decision = self._policy.decide(state)
         lease = self.lease
         if lease is None:
@@ -165,7 +165,7 @@ class Heartbeat:
             lease.renew(self._sent_at + self._settings.lease_duration)
 
     def _remove_lost_members(self, state: JobState, watched: Sequence[JobMember]) -> None:
-        """Mark members that seem lost, and remove members that were marked before and have not changed since."""
+        """Mark members that seem lost, and remove those that were marked earlier and have not changed since."""
         if state.member(self._node) is None or state.outcome:
             return
         timeout = self._settings.heartbeat_timeout

@@ -1,4 +1,4 @@
-"""`ElasticJob`: settings that all nodes share, and the sizes that the plan admits; `LocalNode`: one node's properties.
+"""`ElasticJob`: the settings shared by all nodes and the admissible sizes; `LocalNode`: the properties of one node.
 
 `RendezvousSettings` holds the timeouts of the rendezvous, with checks for unsafe values.
 """
@@ -30,7 +30,7 @@ LONGEST = 1e6
 
 @dataclass(frozen=True, slots=True)
 class RendezvousSettings:
-    """Timeouts of the rendezvous in seconds; names shared with torch's rendezvous have the same meaning."""
+    """Timeouts of the rendezvous in seconds; names that torch's rendezvous has too mean the same."""
 
     join_timeout: float = 600.0
     """How long a node waits for a group to form, not counting time on standby."""
@@ -81,22 +81,22 @@ class RendezvousSettings:
 
     @property
     def heartbeat_timeout(self) -> float:
-        """Time for which a node may be silent before it counts as lost."""
+        """Seconds for which a node may be silent before it counts as lost."""
         return self.keep_alive_interval * self.keep_alive_max_attempt
 
     @property
     def lease_duration(self) -> float:
-        """Time that workers may run after their agent's last heartbeat, one interval less than `heartbeat_timeout`."""
+        """Seconds that workers may run after their agent's last heartbeat, one interval below `heartbeat_timeout`."""
         return self.keep_alive_interval * (self.keep_alive_max_attempt - 1)
 
     @property
     def poll_interval(self) -> float:
-        """Time between two polls of the job's state."""
+        """Seconds between two polls of the job's state."""
         return min(0.2, self.keep_alive_interval / 4)
 
 
 def read_settings(options: Mapping[str, Json]) -> RendezvousSettings:
-    """Parse rendezvous settings from strings or numbers by name; unknown names are ignored.
+    """Parse rendezvous settings from strings or numbers, ignoring unknown names.
 
     Raises `SettingsError` for text that is not a number, and for unsafe values.
     """
@@ -122,7 +122,7 @@ _SHOWN = 6
 
 @dataclass(frozen=True, slots=True)
 class ElasticJob:
-    """DeepSpeed config with its plan, and the number of nodes and processes that may train it."""
+    """A DeepSpeed config with its plan, and the number of nodes and processes that may train it."""
 
     config: Mapping[str, Json] = field(repr=False)
     plan: Plan = field(repr=False)
@@ -153,7 +153,7 @@ class ElasticJob:
         self._check_config_resolves(admissible[0])
 
     def _changes_that_admit_the_job(self) -> Iterator[str]:
-        """Yield changes that would let the job start, each verified: other nodes, whole nodes, fewer processes."""
+        """Yield changes that would let the job start, each of them verified: other node or process counts."""
         nodes = [gpus // self.processes for gpus in self.plan.gpu_counts if gpus % self.processes == 0]
         if nodes:
             more = ", ..." if len(nodes) > _SHOWN else ""
@@ -175,7 +175,7 @@ class ElasticJob:
             yield f"use --nproc-per-node {max(fewer)}"
 
     def _is_admitted_by_whole_nodes(self) -> bool:
-        """Whether v0.2, which plans whole nodes, admits a number of nodes with `processes` workers each."""
+        """Return whether v0.2, which plans whole nodes, admits some number of nodes with `processes` workers each."""
         current = self.config.get(c.ELASTICITY)
         if not isinstance(current, Mapping):
             return False
@@ -191,7 +191,7 @@ class ElasticJob:
         )
 
     def _check_config_resolves(self, nodes: int) -> None:
-        """Raise errors now that would otherwise occur when a round resolves the config."""
+        """Raise any error now that would otherwise occur when a round resolves the config."""
         try:
             row = self.plan.row_for_gpus(nodes * self.processes)
             self.plan.apply(self.config, row.world_size)
@@ -219,7 +219,7 @@ class ElasticJob:
         return tuple(nodes for nodes in whole if self.min_nodes <= nodes <= self.max_nodes)
 
     def size(self, present: int) -> int | None:
-        """Return how many present nodes train, or `None` if all wait; policy `fail` may raise `RefusedError`."""
+        """Return how many of the nodes present train, or `None` if all wait; policy `fail` may raise `RefusedError`."""
         present = min(present, self.max_nodes)
         if present < self.min_nodes:
             return None
@@ -252,7 +252,7 @@ def _unique_name() -> str:
 
 @dataclass(frozen=True, slots=True)
 class LocalNode:
-    """Properties of this node that stay constant while it takes part in the job."""
+    """Properties of this node that do not change while it is part of the job."""
 
     job: ElasticJob
     settings: RendezvousSettings

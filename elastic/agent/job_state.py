@@ -1,4 +1,4 @@
-"""`JobState`: state that all nodes of a job share, stored as one JSON document, which is compressed if it is long."""
+"""`JobState`: the state that all nodes of a job share, stored as one JSON document, compressed if it is long."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EVENTS_KEPT = 12
 
 @dataclass(frozen=True, slots=True)
 class JobMember:
-    """Node that takes part in the job."""
+    """A node that takes part in the job."""
 
     node: str
     """Name of the node: host, process ID and a few random digits."""
@@ -51,7 +51,7 @@ class JobMember:
 
 @dataclass(frozen=True, slots=True)
 class JobOutcome:
-    """How a job ended, and why."""
+    """Whether and why a job succeeded, failed or was rejected."""
 
     kind: Literal["succeeded", "failed", "refused"]
     """Kind of outcome: `failed` if no restarts are left; `refused` if the config or policy lets no worker start."""
@@ -61,7 +61,7 @@ class JobOutcome:
 
 @dataclass(frozen=True, slots=True)
 class JobEvent:
-    """Recent event of a job, for the status view."""
+    """A recent event of a job, for display by `dsconfig elastic status`."""
 
     time: float
     """Seconds since 1970, by the clock of the node that wrote the event."""
@@ -73,7 +73,7 @@ class JobEvent:
 
 @dataclass(frozen=True, slots=True)
 class JobState:
-    """State of a job; every change creates a new instance with the next revision."""
+    """The state of a job, immutable; every change creates a new instance with the next revision."""
 
     incarnation: int
     """Identifier of the store's lifetime: microseconds since 1970 when the job's first state was written."""
@@ -126,13 +126,13 @@ class JobState:
 
     @property
     def standby(self) -> tuple[str, ...]:
-        """Names of the members outside of the group."""
+        """Names of the members outside the group."""
         group = {*self.group}
         return tuple(member.node for member in self.members if member.node not in group)
 
     @property
     def awaited(self) -> list[str]:
-        """Names of the members for which a forming or proposed group waits."""
+        """Names of the members for which a group that is forming or proposed still waits."""
         if self.phase == "forming":
             return [member.node for member in self.members if not member.arrived]
         if self.phase == "proposed":
@@ -146,7 +146,7 @@ class JobState:
         return any(member.finished == self.round and member.node in self.group for member in self.members)
 
     def encode(self) -> str:
-        """Encode the state as JSON, in which groups refer to nodes by their index in the members."""
+        """Encode the state as JSON, in which groups refer to nodes by their index among the members."""
         index = {member.node: number for number, member in enumerate(self.members)}
         document: dict[str, object] = {one.name: getattr(self, one.name) for one in fields(self)}
         for name in ("group", "acknowledged"):
@@ -170,7 +170,7 @@ def _parse_row(kind: type[_Row], values: list[Any]) -> _Row:
 
 
 def _node_names(references: list[int | str], members: tuple[JobMember, ...]) -> tuple[str, ...]:
-    """Return the node names for member indices; nodes that have left are stored by name and returned as they are."""
+    """Resolve member indices to node names; nodes that have left are stored by name and returned as is."""
     if not all(
         type(place) is str or (type(place) is int and 0 <= place < len(members)) for place in references
     ):
@@ -181,7 +181,7 @@ def _node_names(references: list[int | str], members: tuple[JobMember, ...]) -> 
 
 
 def _validate_types(state: JobState) -> JobState:
-    """Validate the types of all fields of a state, since rounds and names become paths and environment variables.
+    """Validate the types of a state's fields; rounds and names end up in paths and environment variables.
 
     Raises `ValueError` for a field of the wrong type.
     """
@@ -232,7 +232,7 @@ _LEVEL = 1
 
 
 def compress_text(text: str) -> str:
-    """Compress an ASCII text if it is long, or return a short text unchanged."""
+    """Compress an ASCII text if it is long; return a short text unchanged."""
     if len(text) < SHORT:
         return text
     return _MARK + base64.b64encode(zlib.compress(text.encode("ascii"), _LEVEL)).decode("ascii")

@@ -1,4 +1,4 @@
-"""Transitions of a job as pure functions from one `JobState` to the next.
+"""Transitions of a job, as pure functions from one `JobState` to the next.
 
 Each function returns its argument unchanged if there is nothing to do, so that a caller may repeat the transition
 after a failed compare-and-set.
@@ -25,7 +25,7 @@ def record_event(state: JobState, node: str, text: str) -> JobState:
 def arrive_at_round(
     state: JobState, node: str, host: str, port: int, cause: Cause | None = None, liveness_port: int = 0
 ) -> JobState:
-    """Return the state in which the node has no running workers and waits for the next round.
+    """Return the state after the node has stopped its workers and waits for the next round.
 
     `cause` is why the node ended its last round: `failure` of its workers, `change` if the node was the first to see
     joining nodes, or `None` if the round was over anyway.
@@ -58,7 +58,7 @@ def _add_member(state: JobState, newcomer: JobMember) -> JobState:
 
 
 def remove_node(state: JobState, node: str, cause: Cause, text: str) -> JobState:
-    """Return the state without the node, which left cleanly (`change`) or is lost (`lost`)."""
+    """Return the state without a node, which either left cleanly (`change`) or is lost (`lost`)."""
     if state.member(node) is None:
         return state
     members = tuple(member for member in state.members if member.node != node)
@@ -71,7 +71,7 @@ def remove_node(state: JobState, node: str, cause: Cause, text: str) -> JobState
 
 
 def propose_group(state: JobState, size: int, max_restarts: int | None) -> JobState:
-    """Return the state with a group of the first `size` arrived members, or closed after too many failures."""
+    """Return the state with a group of the first `size` nodes that arrived, or closed after too many failures."""
     restarts = state.restarts + (state.broken == "failure")
     if max_restarts is not None and restarts > max_restarts:
         return _fail_job_for_good(state, max_restarts)
@@ -103,7 +103,7 @@ def _fail_job_for_good(state: JobState, max_restarts: int) -> JobState:
 
 
 def confirm_rank(state: JobState, node: str) -> JobState:
-    """Return the state with the node's rank confirmed; the last confirmation starts the round."""
+    """Return the state after the node has confirmed its rank; the last confirmation starts the round."""
     if state.phase != "proposed" or node not in state.group or node in state.acknowledged:
         return state
     state = _without_node("expelled", state, node)
@@ -113,7 +113,7 @@ def confirm_rank(state: JobState, node: str) -> JobState:
 
 
 def finish_workers(state: JobState, node: str, round_: int) -> JobState:
-    """Return the state that records that all workers of the node have succeeded in this round."""
+    """Return the state after all workers of the node have succeeded in this round."""
     member = state.member(node)
     if member is None or state.round != round_ or node not in state.group:
         return state
@@ -121,23 +121,23 @@ def finish_workers(state: JobState, node: str, round_: int) -> JobState:
 
 
 def all_workers_finished(state: JobState, round_: int) -> bool:
-    """Whether all workers of the group in this round have succeeded."""
+    """Return whether all workers of the group in this round have succeeded."""
     finished = {member.node for member in state.members if member.finished == round_}
     return state.round == round_ and finished.issuperset(state.group)
 
 
 def is_round_over(state: JobState, round_: int) -> bool:
-    """Whether the round has ended; false for a state older than the round, which cannot tell."""
+    """Return whether the round has ended; false for a state older than the round, which cannot tell."""
     return state.round > round_ or (state.round == round_ and state.phase == "forming")
 
 
 def succeed_job(state: JobState, node: str, round_: int) -> JobState:
-    """Return the state of a successful job if all nodes of the round's group have finished."""
+    """Return the state of a successful job if all nodes in the round's group have finished."""
     return close_job(state, node, JobOutcome("succeeded")) if all_workers_finished(state, round_) else state
 
 
 def fail_job(state: JobState, node: str, round_: int, text: str) -> JobState:
-    """Return the state of a failed job unless another round has begun."""
+    """Return the state of a failed job, unless another round has begun."""
     return close_job(state, node, JobOutcome("failed", text)) if state.round == round_ else state
 
 
@@ -150,7 +150,7 @@ def close_job(state: JobState, node: str, outcome: JobOutcome) -> JobState:
 
 
 def commit_checkpoint(state: JobState, node: str, round_: int, checkpoint: str) -> JobState:
-    """Return the state with `checkpoint` as the latest one; only the newest round may commit.
+    """Return the state with `checkpoint` as the latest; only the newest round may commit.
 
     The pointer and the round are in one document, so that no newer round can begin in between.
     """
@@ -160,7 +160,7 @@ def commit_checkpoint(state: JobState, node: str, round_: int, checkpoint: str) 
 
 
 def mark_member(state: JobState, evidence: Evidence) -> JobState:
-    """Return the state with a member marked for removal."""
+    """Return the state in which a member is marked for removal."""
     if evidence.node in _marked_nodes(state, evidence.mark) or not evidence.holds(state):
         return state
     return _with_marks(evidence.mark, state, (*_marked_nodes(state, evidence.mark), evidence.node))
@@ -174,7 +174,7 @@ def remove_marked_member(state: JobState, evidence: Evidence) -> JobState:
 
 
 def ask_to_leave(state: JobState, node: str) -> JobState:
-    """Return the state in which the node leaves after the group's next checkpoint."""
+    """Return the state in which the node is asked to leave after the group's next checkpoint."""
     if node in state.leaving or state.member(node) is None:
         return state
     state = replace(state, leaving=(*state.leaving, node), changed_at=state.commits)
@@ -182,7 +182,7 @@ def ask_to_leave(state: JobState, node: str) -> JobState:
 
 
 def clear_suspicion(state: JobState, node: str) -> JobState:
-    """Return the state in which a live node has cleared the suspicion against itself."""
+    """Return the state after a live node has cleared the suspicion against it."""
     member = state.member(node)
     if member is None or node not in state.suspects:
         return state
@@ -212,7 +212,7 @@ def _with_member(state: JobState, member: JobMember) -> JobState:
 
 
 def _break_group(state: JobState, cause: Cause) -> JobState:
-    """Return the state with the group broken; a lost node outranks other causes, since failures follow from it."""
+    """Return the state with the group broken; a lost node outranks other causes, which it may have triggered."""
     order: tuple[Cause | None, ...] = (None, "failure", "change", "lost")
     strongest = max(state.broken, cause, key=order.index)
     return replace(state, phase="forming", broken=strongest, acknowledged=())

@@ -1,4 +1,4 @@
-"""`LivenessPort`: port that is open while any process of this node lives; `ExitDetector`: members whose port closed.
+"""`LivenessPort`: a port that stays open while any process of this node lives; `ExitDetector`: detect closed ports.
 
 The agent opens the port, and each worker holds the same listening socket (`elastic.worker.agent_client`).  So the
 kernel rejects connections only after the agent and all of its workers have ended, which is as good as an expired lease.
@@ -36,10 +36,10 @@ _RETRY = 5.0
 
 
 class LivenessPort:
-    """Listening socket of this node; each observer receives the node's name and the addresses of its connection."""
+    """The listening socket by which other nodes observe whether this node's processes still run."""
 
     def __init__(self, host: str, node: str) -> None:
-        """Listen on the address of this node.  Raises `OSError` if `host` is not an address of this machine."""
+        """Listen on an address of this machine. Raises `OSError` if `host` is not one."""
         self._node = node
         self._is_closed = False
         self._observers: deque[socket.socket] = deque()
@@ -50,7 +50,7 @@ class LivenessPort:
         threading.Thread(target=self._serve, name="dsconfig-liveness", daemon=True).start()
 
     def close(self) -> None:
-        """Close the port in this process and disconnect the observers, which have already seen the node leave."""
+        """Close the port in this process, and disconnect the observers, which know by now that the node has left."""
         self._is_closed = True
 
     def _serve(self) -> None:
@@ -68,7 +68,7 @@ class LivenessPort:
 
 
 def _address_family(host: str) -> socket.AddressFamily:
-    """Return the family of a numeric address.  Raises `OSError` for a host name, which could take long to resolve."""
+    """Return the family of a numeric address. Raises `OSError` for a host name, which may be slow to resolve."""
     try:
         version = ipaddress.ip_address(host).version
     except ValueError:
@@ -81,14 +81,14 @@ def _greeting(node: str, server: Sequence[object], client: Sequence[object]) -> 
 
 
 class ExitDetector:
-    """Connections of this node to the members that it watches."""
+    """Connections of this node to the liveness ports of the members that it watches."""
 
     def __init__(self, clock: Callable[[], float] = lease_clock) -> None:
         self._clock = clock
         self._connections: dict[ProcessExit, _LivenessConnection] = {}
 
     def ended_members(self, watched: Sequence[JobMember]) -> list[ProcessExit]:
-        """Return the watched members without any running process.  Blocks for at most 0.05 s per member."""
+        """Return the watched members that have no process left. Blocks for at most 0.05 s per member."""
         previous, self._connections = self._connections, {}
         for member in watched:
             if member.liveness_port:
@@ -105,7 +105,7 @@ class ExitDetector:
 
 
 class _LivenessConnection:
-    """Connection to the liveness port of one member; its methods never block for long."""
+    """A connection to the liveness port of one member; its methods do not block for long."""
 
     def __init__(self, member: JobMember, clock: Callable[[], float]) -> None:
         self._member = member
@@ -118,7 +118,7 @@ class _LivenessConnection:
         self._connect()
 
     def has_ended(self) -> bool:
-        """Whether all processes of the member have ended."""
+        """Return whether all processes of the member have ended."""
         if self._ended:
             return True
         self._read()
@@ -164,7 +164,7 @@ class _LivenessConnection:
         self._failed_at = self._clock()
 
     def _is_rejected(self) -> bool:
-        """Whether the host rejects a new connection, which means that no process holds the port."""
+        """Return whether the host rejects a new connection, so that no process holds the port anymore."""
         try:
             socket.create_connection((self._member.host, self._member.liveness_port), timeout=_PROBE).close()
         except ConnectionRefusedError:

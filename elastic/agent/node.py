@@ -1,4 +1,4 @@
-"""`Node`: this machine's part in the job (join rounds, monitor them, leave); `RankAssignment`: its rank in a round.
+"""`Node`: this machine's part in the job (join, monitor and leave rounds); `RankAssignment`: its rank in a round.
 
 The module does not depend on torch; `elastic.agent.rendezvous` connects `Node` to torch's agent.
 """
@@ -33,7 +33,7 @@ from elastic.worker.checkpoint_name import CheckpointError, check_name
 
 @dataclass(frozen=True, slots=True)
 class RankAssignment:
-    """Rank of a node among the nodes that train, and the address of rank 0."""
+    """A node's rank among the training nodes, and the address of rank 0."""
 
     round: int
     rank: int
@@ -46,7 +46,7 @@ class RankAssignment:
 
 
 def assign_rank(state: JobState, node: LocalNode) -> RankAssignment:
-    """Return the rank of the node in the running group, with the address of rank 0 and the batch triplet."""
+    """Return the rank of a node in the running group, with the address of rank 0 and the batch triplet."""
     group = state.group
     first = state.member(group[0])
     row = node.job.row(len(group))
@@ -57,7 +57,7 @@ def assign_rank(state: JobState, node: LocalNode) -> RankAssignment:
 
 
 def worker_environment(assignment: RankAssignment, state: JobState, node: LocalNode) -> Mapping[str, str]:
-    """Write the resolved config of a round, and return the environment variables for its workers.
+    """Write the resolved config of a round, and return the environment variables that its workers need.
 
     Raises `RefusedError` for a checkpoint outside of the checkpoint directory.
     """
@@ -90,7 +90,7 @@ EVENTS = "events.jsonl"
 
 @dataclass(slots=True)
 class Node:
-    """Member of a job, from `open` to `leave`."""
+    """A member of a job, from `open` to `leave`."""
 
     local: LocalNode
     log: EventLog
@@ -149,7 +149,7 @@ class Node:
         )
 
     def join(self) -> tuple[RankAssignment, JobState]:
-        """Wait until a group that includes this node runs.
+        """Wait until a group that includes this node is running.
 
         Raises `JobSucceeded`, `Drained`, or an `AgentError` if the node can no longer join a group.
         """
@@ -173,15 +173,15 @@ class Node:
         return worker_environment(assignment, state, self.local)
 
     def num_nodes_waiting(self) -> int:
-        """Return the number of nodes for which the workers should restart; see `RoundMonitor`."""
+        """Return the number of nodes whose arrival requires a restart of the workers; see `RoundMonitor`."""
         return self.monitor.num_nodes_waiting()
 
     def has_ended(self) -> bool:
-        """Whether the job has ended."""
+        """Return whether the job has ended."""
         return self.store.read().outcome is not None
 
     def succeed(self) -> None:
-        """Wait until the workers of all nodes have succeeded, and mark the job as successful."""
+        """Wait until the workers on all nodes have succeeded, then mark the job as successful."""
         round_, name = self.monitor.round, self.local.name
         if round_ is None:
             return
@@ -199,14 +199,14 @@ class Node:
                 state = self.heartbeat.state or state
 
     def fail(self, text: str) -> None:
-        """Mark the job as failed if this node trains in the current round."""
+        """Mark the job as failed if this node is training in the current round."""
         if (round_ := self.monitor.round) is not None:
             self.store.update(
                 partial(job_state_transitions.fail_job, node=self.local.name, round_=round_, text=text)
             )
 
     def leave(self, text: str = "left", *, wait_for_others: float = 0.0) -> None:
-        """Leave the job, so that other nodes need not wait for a heartbeat timeout.  Never raises."""
+        """Leave the job, so that other nodes do not have to wait for a heartbeat timeout. Never raises."""
         if self._left:
             return
         self._left = True
@@ -238,7 +238,7 @@ def _open_state_store(local: LocalNode, store: Store) -> StateStore:
 
 
 def _open_liveness_port(local: LocalNode, log: EventLog) -> LivenessPort | None:
-    """Open this node's liveness port, or return `None` if its host is not a local address.
+    """Open this node's liveness port; return `None` if its host is not a local address.
 
     Without the port, other nodes detect the end of this node by its silence.
     """
@@ -250,7 +250,7 @@ def _open_liveness_port(local: LocalNode, log: EventLog) -> LivenessPort | None:
 
 
 def _remove_worker_files(folder: str) -> None:
-    """Remove the workers' files from `folder`; the default event log stays."""
+    """Remove the workers' files from `folder`, but not the default event log."""
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):
             if name != EVENTS:

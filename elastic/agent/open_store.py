@@ -1,4 +1,4 @@
-"""Start or connect to the job's store: torch's `TCPStore`, dsconfig's store with a token, or etcd.  Imports torch."""
+"""Start or connect to the job's store: torch's `TCPStore`, dsconfig's token store, or etcd. Imports torch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BACKLOG = 4096
 
 
 class HostedStore(Protocol):
-    """Store that this process serves."""
+    """A store that this process serves."""
 
     @property
     def port(self) -> int:
@@ -31,7 +31,7 @@ class HostedStore(Protocol):
 
 
 def host_store(endpoint: StoreEndpoint, settings: RendezvousSettings) -> HostedStore:
-    """Start a store that listens only on the endpoint's address.  Raises `SettingsError` on failure.
+    """Start a store that listens only on the endpoint's address. Raises `SettingsError` on failure.
 
     torch's own server listens on every address of the machine (`c10d/TCPStoreLibUvBackend.cpp`,
     `LibUVStoreDaemon::init`), unless it gets a listening socket.
@@ -66,7 +66,7 @@ def _listen_on_address(endpoint: StoreEndpoint) -> socket.socket:
 
 
 def host_store_if_local(endpoint: StoreEndpoint, settings: RendezvousSettings) -> HostedStore | None:
-    """Start the store if this process is to host it, and return it, or `None` otherwise."""
+    """Start and return the store if this process has to host it, otherwise return `None`."""
     if endpoint.hosts is False or (endpoint.hosts is None and not is_local(endpoint.host)):
         return None
     try:
@@ -80,7 +80,7 @@ def host_store_if_local(endpoint: StoreEndpoint, settings: RendezvousSettings) -
 def connect_store(
     endpoint: StoreEndpoint, settings: RendezvousSettings, patience: float | None = None
 ) -> Store:
-    """Open a new connection to the job's store.  Raises `StoreLostError` if no store answers in time."""
+    """Connect to the job's store. Raises `StoreLostError` if no store answers in time."""
     patience = settings.connect_timeout if patience is None else patience
     _await_listener(endpoint, patience)
     limit = max(1.0, min(patience, settings.read_timeout))
@@ -110,7 +110,7 @@ def connect_store(
 
 
 def _await_listener(endpoint: StoreEndpoint, patience: float) -> None:
-    """Wait until the store listens, because each failed attempt of torch itself logs a warning with a stack."""
+    """Wait until the store listens; each failed attempt by torch would log a warning with a stack trace."""
     deadline = time.monotonic() + patience
     while True:
         for address in endpoint.addresses:
@@ -123,7 +123,7 @@ def _await_listener(endpoint: StoreEndpoint, patience: float) -> None:
 
 
 def _connection_error(host: str, port: int, patience: float) -> str | None:
-    """Return why connecting to `host` and `port` fails, or `None` if it succeeds."""
+    """Return why a connection to `host` and `port` fails, or `None` if it succeeds."""
     try:
         socket.create_connection((host, port), timeout=max(0.1, patience)).close()
     except OSError as error:

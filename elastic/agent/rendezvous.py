@@ -1,4 +1,4 @@
-"""`PlanRendezvous`: a `Node` as torch's rendezvous handler.  Imports torch."""
+"""`PlanRendezvous`: a torch rendezvous handler for a `Node`. Imports torch."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _LONGEST = 90
 
 
 class PlanRendezvous(RendezvousHandler):
-    """Rendezvous that follows the elastic plan.
+    """A torch rendezvous that follows the elastic plan.
 
     `exits` is for callers outside of this package (stock torchrun): it turns an `AgentError` into a line on stderr
     and an exit code.
@@ -98,7 +98,7 @@ class PlanRendezvous(RendezvousHandler):
         return self.node.local.run_id
 
     def next_rendezvous(self) -> RendezvousInfo:
-        """Wait for a round with this node, and set the environment of its workers in this process."""
+        """Wait for a round that includes this node, and set its workers' environment in this process."""
         with self._translate_errors():
             assignment, state = self.node.join()
             os.environ.update(self.node.worker_environment(assignment, state))
@@ -118,15 +118,15 @@ class PlanRendezvous(RendezvousHandler):
             return self.node.num_nodes_waiting()
 
     def is_closed(self) -> bool:
-        """Whether the job has ended."""
+        """Return whether the job has ended."""
         return self.node.has_ended()
 
     def set_closed(self) -> None:
-        """End the job as failed; part of torch's handler interface, but not called by this package."""
+        """End the job as failed; required by torch's handler interface, but not called by this package."""
         self.node.fail("closed")
 
     def shutdown(self) -> bool:
-        """End this agent, successfully or with the exception that torch's launcher is propagating.
+        """End this agent, either successfully or with the exception that torch's launcher propagates.
 
         torch 2.6 calls this once more for failed workers, without an exception.
         Source: torch distributed/elastic/agent/server/local_elastic_agent.py:LocalElasticAgent._shutdown.
@@ -146,13 +146,13 @@ class PlanRendezvous(RendezvousHandler):
         return True
 
     def leave(self) -> None:
-        """Leave the job cleanly unless already done, since torch does not shut a handler down after a signal."""
+        """Leave the job cleanly unless done already; torch does not shut a handler down after a signal."""
         self.node.leave()
         atexit.unregister(self.node.leave)
 
     @contextlib.contextmanager
     def _translate_errors(self) -> Iterator[None]:
-        """Translate errors that end this node's part in the job into exceptions for the caller."""
+        """Convert errors that end this node's part in the job to exceptions for the caller."""
         try:
             yield
         except JobSucceeded as ended:
@@ -195,7 +195,7 @@ def _make_worker_folder() -> str:
 
 
 class RoundStore(Store):
-    """Store without content, which lets torch's exit barrier, its only user, pass at once.
+    """An empty store that lets torch's exit barrier, its only user, pass immediately.
 
     torch enters the barrier when all workers of the node have succeeded, and waits 300 s for a node that was killed
     in the meantime.  Here the job's state records when all nodes have succeeded (`Node.succeed`), and which were lost.

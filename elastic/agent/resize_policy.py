@@ -36,7 +36,7 @@ class ResizeDecision:
 
 
 class ResizePolicy:
-    """Decide about each new state in the heartbeat's thread; any thread may read `decision`."""
+    """Evaluate each new state in the heartbeat thread; any thread may read `decision`."""
 
     def __init__(
         self,
@@ -57,11 +57,11 @@ class ResizePolicy:
         self.decision = ResizeDecision(0)
 
     def begin(self, round_: int) -> None:
-        """Start a round of this node; `round_` 0 means that the node has no workers."""
+        """Start a round of this node; a `round_` of 0 means that the node has no workers."""
         self._round, self._waiting = round_, None
 
     def decide(self, state: JobState) -> ResizeDecision:
-        """Decide about a state; a state older than the current round has no effect."""
+        """Evaluate a state; states older than the current round are ignored."""
         round_ = self._round
         if round_ == 0 or state.round < round_ or state.outcome:
             self.decision = ResizeDecision(round_)
@@ -84,7 +84,7 @@ class ResizePolicy:
         )
 
     def _possible_growth(self, state: JobState) -> int:
-        """Return the number of nodes by which the group would grow, or 0 if the group is about to end."""
+        """Return the number of nodes by which the group could grow, or 0 if it is about to end."""
         if state.finishing:
             return 0
         staying = [member for member in state.members if member.node not in state.leaving]
@@ -95,7 +95,7 @@ class ResizePolicy:
         return max(0, size - len(state.group))
 
     def _is_work_saved(self, state: JobState, changing: bool) -> bool:
-        """Whether changing the group now loses no work, since a checkpoint was committed after the request.
+        """Return whether the group can change now without losing work, because a checkpoint was just committed.
 
         A change does not wait in a job that has never committed a checkpoint, and never longer than
         `checkpoint_timeout`.

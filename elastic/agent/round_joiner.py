@@ -1,4 +1,4 @@
-"""`RoundJoiner`: bring this node into a group for each round; `GroupFormation`: propose groups."""
+"""`RoundJoiner`: bring this node into the group of each round; `GroupFormation`: propose groups."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class RoundJoiner:
     def _arrival_request(
         self, state: JobState, port: int, entering: bool, cause: Cause | None
     ) -> ArrivalRequest | None:
-        """Make an arrival request on entering, or if this node was removed in the meantime or its new group broke."""
+        """Make an arrival request on entering, or if this node was removed or its new group has broken."""
         name, host = self._node.name, self._node.host
         member = state.member(name)
         if member is None:
@@ -87,7 +87,7 @@ class RoundJoiner:
         return RankConfirmation(self._node.name, state.revision, state.round)
 
     def _has_lease(self, state: JobState) -> bool:
-        """Whether workers may start; waits for the first heartbeat as a member if necessary."""
+        """Return whether workers may start, waiting for the first heartbeat as a member if necessary."""
         lease = Lease(lease_path(self._node.folder, state.round), create=True)
         self._heartbeat.grant(lease)
         while True:
@@ -108,7 +108,7 @@ class RoundJoiner:
         return True
 
     def _pause(self, state: JobState) -> None:
-        """Wait briefly, or in a small job until the state changes; on standby, until the heartbeat sees a change."""
+        """Wait briefly; in a small job or on standby, wait until the state changes."""
         is_standby = state.phase == "running" and self._node.name in state.standby
         pause = self._node.settings.poll_interval / 2 * (1 + min(len(state.members) / CROWD, _CALM))
         while True:
@@ -140,7 +140,7 @@ class RoundJoiner:
 
 
 def _reserve_port() -> tuple[int, socket.socket]:
-    """Reserve a free port for the workers' store, used if this node gets rank 0, until the socket is closed."""
+    """Reserve a free port, until the socket is closed, for the workers' store in case this node gets rank 0."""
     reservation = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     reservation.bind(("", 0))
     port: int = reservation.getsockname()[1]
@@ -151,7 +151,7 @@ def _reserve_port() -> tuple[int, socket.socket]:
 
 
 class GroupFormation:
-    """Wait of one node for a group, which the node proposes as soon as possible."""
+    """Wait of one node for a group, which the node itself proposes as soon as possible."""
 
     def __init__(self, node: LocalNode, store: StateStore) -> None:
         self._node = node
@@ -199,7 +199,7 @@ class GroupFormation:
         )
 
     def _may_await_more_nodes(self, state: JobState, arrived: int) -> bool:
-        """Whether to wait for more nodes: not at the maximum number, and not when a group forms again after a loss."""
+        """Return whether to wait for more nodes, which is pointless at the maximum and after a loss."""
         return arrived < self._job.max_nodes and not {one.node for one in state.members}.intersection(
             state.group
         )
@@ -219,7 +219,7 @@ LONGEST = 10
 
 
 class LastCallTimer:
-    """Timer for how long the set of nodes has stayed the same."""
+    """Measure how long the set of nodes has not changed."""
 
     def __init__(self, wait: float) -> None:
         self._wait = wait
@@ -227,7 +227,7 @@ class LastCallTimer:
         self._since = self._began = time.monotonic()
 
     def has_passed(self, nodes: tuple[str, ...]) -> bool:
-        """Whether the set of nodes has stayed the same long enough, or the whole wait has taken too long."""
+        """Return whether the set of nodes has been stable long enough, or the whole wait has taken too long."""
         time_ = time.monotonic()
         if nodes != self._nodes:
             self._nodes, self._since = nodes, time_

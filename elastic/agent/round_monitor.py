@@ -1,4 +1,4 @@
-"""`RoundMonitor`: when workers should restart and this node may leave; `StallWatch`: stalled workers.
+"""`RoundMonitor`: decide when workers restart and this node may leave; `StallWatch`: detect stalled workers.
 
 `StallWatch` logs the stacks of stalled workers, and kills them if enabled. A step is a call of `session.check()`.  A
 hanging collective, or one slow worker, blocks the workers of all nodes, so all agents log their stacks at about
@@ -38,7 +38,7 @@ _ANSWER = 0.2
 
 
 class StallWatch:
-    """Watch for stalled workers in one round after another."""
+    """Watch for stalled workers, one round at a time."""
 
     def __init__(self, node: LocalNode, log: EventLog, clock: Callable[[], float] = lease_clock) -> None:
         self._node = node
@@ -47,14 +47,14 @@ class StallWatch:
         self.begin(0)
 
     def begin(self, round_: int) -> None:
-        """Start watching when the workers of this round start; `round_` 0 means that there are none."""
+        """Start watching when the workers of this round start; a `round_` of 0 means that there are none."""
         self._round = round_
         self._last: dict[int, ReportedStep] = {}
         self._durations: dict[int, deque[float]] = {}
         self._shown: dict[int, int] = {}
 
     def look(self) -> None:
-        """Check the progress of this node's workers."""
+        """Check whether this node's workers have made progress."""
         for local_rank in range(self._node.job.processes) if self._round else ():
             step = read_progress(self._path(local_rank))
             if step is not None:
@@ -85,7 +85,7 @@ class StallWatch:
                 os.kill(step.process, signal.SIGKILL)
 
     def _log_stacks(self, local_rank: int, silent: float, longest: float) -> None:
-        """Write the stacks of all workers of this node to the event log."""
+        """Write the stacks of all workers on this node to the event log."""
         for step in self._last.values():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(step.process, SHOW_STACKS)
@@ -119,7 +119,7 @@ class StallWatch:
 
 
 class RoundMonitor:
-    """Monitor the rounds in which this node trains, one after another."""
+    """Monitor the rounds in which this node trains, one at a time."""
 
     def __init__(
         self,
@@ -151,7 +151,7 @@ class RoundMonitor:
         self._stalls.begin(round_)
 
     def end(self) -> Cause | None:
-        """Stop monitoring when this node no longer has workers; return why they ended, or `None` if unknown."""
+        """Stop monitoring because this node has no workers anymore; return why they ended, or `None` if unknown."""
         cause, self._cause, self.round = self._cause, None, None
         lease = self._heartbeat.lease
         if cause == "failure" and lease is not None:
@@ -165,7 +165,7 @@ class RoundMonitor:
         return cause
 
     def num_nodes_waiting(self) -> int:
-        """Return the number of nodes for which this node's workers should restart, or 1 if their round is over.
+        """Return the number of nodes whose arrival requires a restart of the workers, or 1 if the round is over.
 
         The method uses the heartbeat's last state, since a store that hangs must not block torch's agent.
         """

@@ -1,4 +1,4 @@
-"""`StateStore`: the job's state in its store, changed by compare-and-set; `Mailbox`: requests of many nodes.
+"""`StateStore`: the job's state, changed by compare-and-set; `Mailbox`: pending requests of many nodes.
 
 `Store` has the methods that the job's store must have; `BoundedCaller` calls the store with a timeout.
 """
@@ -23,22 +23,22 @@ from elastic.agent.join_requests import Request, decode_requests, encode_request
 
 
 class Store(Protocol):
-    """Methods of `torch.distributed.Store` that a job's store must have."""
+    """The methods of `torch.distributed.Store` that a job's store must provide."""
 
     def set(self, key: str, value: str, /) -> None:
         """Write `value` to a key."""
 
     def get(self, key: str, /) -> bytes:
-        """Return the value of a key, waiting until the key exists."""
+        """Return the value of a key, blocking until the key exists."""
 
     def multi_get(self, keys: list[str], /) -> list[bytes]:
-        """Return the values of keys, waiting until all of them exist."""
+        """Return the values of several keys, blocking until all of them exist."""
 
     def compare_set(self, key: str, expected: str, desired: str, /) -> bytes:
         """Write `desired` if the key holds `expected`, or if the key is missing and `expected` is empty."""
 
     def check(self, keys: list[str], /) -> bool:
-        """Whether all keys exist."""
+        """Return whether all keys exist."""
 
 
 # `TCPStore` has a timeout only for waiting on a key. If a connection is cut without being closed, its calls hang until
@@ -51,12 +51,12 @@ _FAREWELL = 2.0
 
 
 def first_line_of_error(error: Exception) -> str:
-    """Return the message of an error from torch, without the stacks that follow the first line."""
+    """Return the first line of an error from torch, which omits the stacks that follow."""
     return str(error).partition("\n")[0] or type(error).__name__
 
 
 class BoundedCaller:
-    """Make calls with a timeout in a separate thread, which is abandoned if a call hangs."""
+    """Call functions with a timeout in a separate thread, which is abandoned if a call hangs."""
 
     def __init__(self, limit: float) -> None:
         self._limit = limit
@@ -80,7 +80,7 @@ class BoundedCaller:
             raise StoreLostError(first_line_of_error(error)) from error
 
     def close(self) -> None:
-        """Accept no more calls, and wait briefly for the current one.
+        """Accept no further calls, and wait briefly for the current one.
 
         A thread that returns from C++ while the interpreter shuts down aborts the process: "terminate called without an
         active exception".
@@ -123,7 +123,7 @@ CROWD = 128
 
 
 class PolledKeys(NamedTuple):
-    """Values of the small keys that a node reads several times per second."""
+    """Values of the small keys that a node polls several times per second."""
 
     hint: int
     """Revision of the job's state, or an earlier one."""
@@ -134,7 +134,7 @@ class PolledKeys(NamedTuple):
 
 
 class StateStore:
-    """View of the job's state over one connection; must not be shared between threads."""
+    """Access to the job's state over one connection; must not be shared between threads."""
 
     def __init__(self, store: Store, run_id: str, writer: str, limit: float = 15.0) -> None:
         self._caller = BoundedCaller(limit)
@@ -147,13 +147,13 @@ class StateStore:
         self._mailbox = Mailbox(store, self._key(""), writer)
 
     def create(self) -> None:
-        """Write the first state of the job unless the store already has one."""
+        """Write the initial state of the job, unless the store already has a state."""
         first = JobState(time.time_ns() // 1000, writer=self._writer)
         self._call(lambda: self._store.compare_set(self._key("hint"), "", "0"))
         self._call(lambda: self._store.compare_set(self._key("state"), "", first.encode()))
 
     def exists(self) -> bool:
-        """Whether the store has the job."""
+        """Return whether the store contains the job."""
         return self._call(lambda: self._store.check([self._key("state")]))
 
     def read(self) -> JobState:
@@ -161,7 +161,7 @@ class StateStore:
         return self._read()[1]
 
     def update(self, transition: Callable[[JobState], JobState]) -> JobState:
-        """Apply a transition and return the new state, repeating it if another node wrote first.
+        """Apply a transition, repeating it if another node wrote first, and return the new state.
 
         An exception raised by the transition ends the update.
         """
@@ -177,7 +177,7 @@ class StateStore:
         raise AssertionError
 
     def ask(self, make_request: Callable[[JobState], Request | None], *, use_last: bool = False) -> JobState:
-        """Make a request that depends on the state, wait until it is granted, and return the new state.
+        """Post a request that depends on the state, wait until it is granted, and return the new state.
 
         If many nodes make requests at once, the node that changes the state also grants the other requests.  With
         `use_last`, the first attempt uses the last state of this connection.
@@ -207,7 +207,7 @@ class StateStore:
         self._call(lambda: self._store.set(self._key(f"heartbeat/{self._writer}"), str(count)))
 
     def poll(self, nodes: Sequence[str]) -> PolledKeys:
-        """Read the polled keys at once; this node and the watched nodes must have sent a heartbeat before."""
+        """Read all polled keys in one call; this node and the watched nodes must have sent a heartbeat before."""
         names = ["hint", f"alarm/{self._writer}", *(f"heartbeat/{node}" for node in nodes)]
         keys = [self._key(name) for name in names]
         hint, alarm, *heartbeats = self._call(lambda: self._store.multi_get(keys))
@@ -216,21 +216,21 @@ class StateStore:
         )
 
     def listen(self) -> None:
-        """Create the key through which other nodes alarm this node."""
+        """Create the key by which other nodes can alarm this node."""
         self._call(lambda: self._store.compare_set(self._key(f"alarm/{self._writer}"), "", "none"))
 
     def alarm(self, node: str) -> None:
-        """Alarm a marked node, which then reads the state before it renews its lease again."""
+        """Alarm a marked node, which then reads the state before renewing its lease."""
         self._alarms += 1
         text = f"{self._writer}/{self._alarms}"  # unique
         self._call(lambda: self._store.set(self._key(f"alarm/{node}"), text))
 
     def hint(self, state: JobState) -> None:
-        """Publish the revision of `state` to all nodes."""
+        """Publish the revision of `state`, so that all nodes notice the change."""
         self._call(lambda: self._store.set(self._key("hint"), str(state.revision)))
 
     def await_hint(self, state: JobState, seconds: float, polls: int) -> None:
-        """Wait up to `seconds` for a hint of a state later than `state`, polling the hint `polls` times."""
+        """Wait up to `seconds` for a hint newer than `state`, polling `polls` times."""
         for _ in range(polls):
             time.sleep(seconds / polls)
             if int(self._call(lambda: self._store.get(self._key("hint")))) > state.revision:
@@ -249,7 +249,7 @@ class StateStore:
         return self._last
 
     def _write(self, expected: str, current: JobState, changed: JobState) -> JobState | None:
-        """Write a changed state and return it with its revision, or return `None` if another node wrote first."""
+        """Write a changed state and return it with its revision; return `None` if another node wrote first."""
         desired = replace(changed, revision=current.revision + 1, writer=self._writer)
         text = desired.encode()
         # The store returns the current value; revision and writer make each text unique.
@@ -287,7 +287,7 @@ _ATTEMPTS = 4
 
 
 class Mailbox:
-    """View of the pending requests of all nodes over one connection."""
+    """Access to the pending requests of all nodes over one connection."""
 
     def __init__(self, store: Store, prefix: str, writer: str) -> None:
         self._store = store
@@ -297,7 +297,7 @@ class Mailbox:
         self._complete = False
 
     def post(self, request: Request, state: JobState) -> None:
-        """Leave a request, unless other nodes are faster each time; requests that `state` has granted are removed."""
+        """Leave a request, unless other nodes keep writing first; requests that `state` has granted are removed."""
         if not self._has_all_slots() and self._store.compare_set(self._creator_key, "", self._writer) == (
             self._writer.encode()
         ):
@@ -321,12 +321,12 @@ class Mailbox:
         return state
 
     def _has_all_slots(self) -> bool:
-        """Whether all slots exist; reading a missing slot would block."""
+        """Return whether all slots exist; reading a missing slot would block."""
         self._complete = self._complete or self._store.check(self._slots)
         return self._complete
 
 
 def _pending_requests(text: str, state: JobState) -> list[Request]:
-    """Return the requests that `state` has not granted; a request from a later state may still become valid."""
+    """Return the requests that `state` has not granted; one from a later state may still become valid."""
     requests = decode_requests(text)
     return [one for one in requests if one.revision > state.revision or one.grant(state) is not state]

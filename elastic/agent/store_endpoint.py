@@ -1,4 +1,4 @@
-"""Addresses of a job's store and of this machine, and the secrets that workers must not inherit."""
+"""Addresses of a job's store and of this machine, and secrets that workers must not inherit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Kind = Literal["tcp", "etcd", "etcds"]
 
 @dataclass(frozen=True, slots=True)
 class StoreEndpoint:
-    """Address of the job's store, or addresses of the etcd members."""
+    """The address of the job's store, or the addresses of the etcd members."""
 
     addresses: tuple[tuple[str, int], ...]
     kind: Kind = "tcp"
@@ -45,7 +45,7 @@ class StoreEndpoint:
 
 
 def parse_endpoint(text: str, hosts: bool | None = None, token: str | None = None) -> StoreEndpoint:
-    """Parse `HOST[:PORT]`, `etcd://HOST[:PORT],...` or, for TLS, `etcds://...`.  Raises `SettingsError`."""
+    """Parse `HOST[:PORT]`, `etcd://HOST[:PORT],...` or, for TLS, `etcds://...`. Raises `SettingsError`."""
     scheme, separator, listed = text.strip().rpartition("://")
     if not separator:
         return StoreEndpoint((_parse_address(text, text, DEFAULT_PORT),), hosts=hosts, token=token)
@@ -75,7 +75,7 @@ def _parse_address(text: str, endpoint: str, default_port: int) -> tuple[str, in
 
 
 def is_local(host: str) -> bool:
-    """Whether `host` is this machine, tested by binding a socket, which only works for local addresses."""
+    """Return whether `host` is this machine, by binding a socket, which works only for local addresses."""
     try:
         addresses = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
@@ -91,7 +91,7 @@ def is_local(host: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether `host` can be reached from this machine only."""
+    """Return whether `host` is reachable only from this machine."""
     try:
         addresses = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
@@ -100,7 +100,7 @@ def is_loopback(host: str) -> bool:
 
 
 def exposure_warning(endpoint: StoreEndpoint) -> str | None:
-    """Return a warning if the store accepts connections from other machines without a token, or `None` otherwise."""
+    """Return a warning if other machines can connect to the store without a token, otherwise `None`."""
     if endpoint.token is not None or is_loopback(endpoint.host):
         return None
     risk = f"anyone who reaches {endpoint} can end the job or make it load another checkpoint"
@@ -108,7 +108,7 @@ def exposure_warning(endpoint: StoreEndpoint) -> str | None:
 
 
 def local_address(endpoint: StoreEndpoint) -> str:
-    """Return the address from which this machine connects to the store, and at which other nodes reach it."""
+    """Return the address from which this machine connects to the store, and under which other nodes reach it."""
     for one in endpoint.addresses:
         with suppress(OSError), socket.create_connection(one, timeout=5) as connection:
             address: str = connection.getsockname()[0]
@@ -122,12 +122,12 @@ _withheld: dict[str, str] = {}
 
 
 def read_secret(name: str) -> str | None:
-    """Return the value of an environment variable, also after `withhold_secrets` has removed the variable."""
+    """Return the value of an environment variable, even after `withhold_secrets` has removed it."""
     return os.environ.get(name, _withheld.get(name))
 
 
 def withhold_secrets() -> None:
-    """Remove the store's secrets from this process's environment, which torch copies for each worker.
+    """Remove the store's secrets from this process's environment, which torch copies to each worker.
 
     This module keeps the secrets, since the agent reconnects to its store later. Processes of the same user still find
     the initial environment in `/proc`; `--token FILE` avoids that.

@@ -1,4 +1,4 @@
-"""`TokenServer` and `TokenStore`: a store protected by a token; torch's own store accepts any connection.
+"""`TokenServer` and `TokenStore`: a store protected by a token, unlike torch's own, which accepts any connection.
 
 Each end sends a nonce, and then signs every line with a key derived from the token and both nonces. Without the token,
 others can read the traffic, but can neither take part nor change it; use etcd with TLS to prevent reading. The server
@@ -40,7 +40,7 @@ MAX_UNPROVEN = 256
 
 
 def read_token(path: str | None) -> str | None:
-    """Return the token in the file `path`, else in `DSCONFIG_ELASTIC_TOKEN`, else `None`.  Raises `SettingsError`."""
+    """Return the token in the file `path`, in `DSCONFIG_ELASTIC_TOKEN`, or `None`. Raises `SettingsError`."""
     token, where = read_secret(TOKEN), TOKEN
     if path is not None:
         try:
@@ -56,7 +56,7 @@ def read_token(path: str | None) -> str | None:
 
 
 def requires_token(host: str, port: int) -> bool:
-    """Whether the store at this address requires a token."""
+    """Return whether a store at this address must have a token."""
     with (
         contextlib.suppress(OSError),
         socket.create_connection((host, port), timeout=_PATIENCE) as connection,
@@ -67,7 +67,7 @@ def requires_token(host: str, port: int) -> bool:
 
 
 class _SignedConnection:
-    """Connection on which each line is signed together with its sender and sequence number."""
+    """A connection on which each line is signed together with its sender and sequence number."""
 
     def __init__(self, connection: socket.socket, token: str, own_role: bytes, other_role: bytes) -> None:
         self._connection = connection
@@ -84,7 +84,7 @@ class _SignedConnection:
         self._connection.sendall(self._sign(0, text) + b" " + text + b"\n")
 
     def read(self, limit: int = _LONGEST_SIGNED) -> Json:
-        """Return the next value.  Raises `ConnectionError` at the end, and for lines with a wrong signature."""
+        """Return the next value. Raises `ConnectionError` at the end and for a line with a wrong signature."""
         line = self._file.readline(limit)
         signature, _, text = line.rstrip(b"\n").partition(b" ")
         if not (line.endswith(b"\n") and hmac.compare_digest(signature, self._sign(1, text))):
@@ -124,11 +124,11 @@ class TokenStore:
         self._ask("set", key, value=value)
 
     def get(self, key: str, /) -> bytes:
-        """Return the value of a key, waiting until the key exists."""
+        """Return the value of a key, blocking until the key exists."""
         return self.multi_get([key])[0]
 
     def multi_get(self, keys: list[str], /) -> list[bytes]:
-        """Return the values of keys, waiting until all of them exist."""
+        """Return the values of several keys, blocking until all of them exist."""
         deadline = time.monotonic() + self._limit
         while None in (values := self._ask("get", *keys)):
             if time.monotonic() > deadline:
@@ -142,7 +142,7 @@ class TokenStore:
         return current.encode()
 
     def check(self, keys: list[str], /) -> bool:
-        """Whether all keys exist."""
+        """Return whether all keys exist."""
         return None not in self._ask("get", *keys)
 
     def _ask(self, kind: str, *keys: str, limit: int = _LONGEST_SIGNED, **values: str) -> list[Json]:
@@ -152,7 +152,7 @@ class TokenStore:
 
 
 class TokenServer:
-    """Store that requires a token, served by threads of this process."""
+    """A store that requires a token, served by threads of this process."""
 
     def __init__(self, listener: socket.socket, token: str) -> None:
         address = listener.getsockname()
@@ -176,14 +176,14 @@ class _Server(socketserver.ThreadingTCPServer):
         self._lock = threading.Lock()
 
     def get_request(self) -> tuple[socket.socket, object]:
-        """Accept a connection and register it as unproven."""
+        """Accept a connection, which counts as unproven at first."""
         connection, address = super().get_request()
         with self._lock:
             self._unproven[connection] = time.monotonic()
         return connection, address
 
     def service_actions(self) -> None:
-        """Close unproven connections that are slow or too many; a client that has the token proves it right away."""
+        """Close unproven connections that are too slow or too many; a legitimate client proves its token at once."""
         with self._lock:
             for one, since in list(self._unproven.items()):
                 if len(self._unproven) <= MAX_UNPROVEN and time.monotonic() - since <= _PATIENCE:
@@ -193,7 +193,7 @@ class _Server(socketserver.ThreadingTCPServer):
                     one.shutdown(socket.SHUT_RDWR)
 
     def mark_connection_proven(self, request: socket.socket) -> None:
-        """Stop tracking a connection as unproven because it has proved the token or ended."""
+        """Stop treating a connection as unproven, because it has proved the token or has ended."""
         with self._lock:
             self._unproven.pop(request, None)
 
@@ -210,7 +210,7 @@ class _Server(socketserver.ThreadingTCPServer):
 
 class _Handler(socketserver.BaseRequestHandler):
     def handle(self) -> None:
-        """Answer every signed line until the client disconnects."""
+        """Answer each signed line until the client disconnects."""
         assert isinstance(self.server, _Server)
         connection: socket.socket = self.request
         connection.settimeout(_PATIENCE)
@@ -226,6 +226,6 @@ class _Handler(socketserver.BaseRequestHandler):
                     request = signed.read()
 
     def finish(self) -> None:
-        """Stop tracking a connection that has ended."""
+        """Stop tracking the connection, which has ended."""
         assert isinstance(self.server, _Server)
         self.server.mark_connection_proven(self.request)

@@ -1,4 +1,4 @@
-"""Differences between torch releases from 2.6 on.  Does not import torch."""
+"""Differences between torch releases since 2.6. Does not import torch."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ torch distributed/elastic/agent/server/api.py:SimpleElasticAgent._assign_worker_
 
 
 def release_numbers(version: str) -> tuple[int, ...]:
-    """Return the major and minor number of a torch version such as `2.13.0+cpu`."""
+    """Return the major and minor version of a torch release such as `2.13.0+cpu`."""
     return tuple(int(part) for part in re.findall(r"\d+", version)[:2])
 
 
 def libuv_takes_sockets(version: str) -> bool:
-    """Whether `TCPStore`'s libuv server accepts a listening socket.
+    """Return whether `TCPStore`'s libuv server accepts a listening socket.
 
     `TCPStore` does since torch 2.8 (pytorch/pytorch#150215, `c10d/TCPStoreLibUvBackend.cpp`); earlier releases need the
     legacy server.
@@ -32,7 +32,7 @@ def libuv_takes_sockets(version: str) -> bool:
 
 
 def set_shutdown_timeout(seconds: int) -> None:
-    """Set how long workers have to exit after SIGTERM, like `LaunchConfig.shutdown_timeout` of newer releases.
+    """Set how long workers may take to exit after SIGTERM, like `LaunchConfig.shutdown_timeout` in newer releases.
 
     Older releases always wait for 30 s.  Source: torch distributed/elastic/multiprocessing/api.py:PContext.close.
     """
@@ -49,7 +49,7 @@ def exit_after_success() -> SystemExit:
 
 
 def assume_identical_workers() -> None:
-    """Tell torch that all nodes have the same number of workers, so that it does not ask each node.
+    """Tell torch that all nodes have the same number of workers, so that it does not ask each of them.
 
     Asking would wait for a node that has just died.
     Source: torch distributed/elastic/agent/server/api.py:SimpleElasticAgent._assign_worker_ranks.

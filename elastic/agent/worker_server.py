@@ -1,4 +1,4 @@
-"""`WorkerServer`: socket for the requests of this node's workers; `WorkerRequests`: the replies to them."""
+"""`WorkerServer`: the socket for requests of this node's workers; `WorkerRequests`: the replies."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class WorkerServer:
     def __init__(
         self, path: str, reply: Callable[[Message], Message], liveness: socket.socket | None = None
     ) -> None:
-        """Start the server; each worker also gets `liveness`, the listening socket of `LivenessPort`."""
+        """Start the server; each worker also receives `liveness`, the listening socket of `LivenessPort`."""
         self._server = _Server(path, reply, liveness)
         self._thread = threading.Thread(
             target=self._server.serve_forever,
@@ -39,7 +39,7 @@ class WorkerServer:
         self._thread.start()
 
     def close(self) -> None:
-        """Accept no more requests."""
+        """Stop accepting requests."""
         self._server.shutdown()
         self._server.server_close()
 
@@ -58,7 +58,7 @@ class _Server(socketserver.ThreadingUnixStreamServer):
 
 class _WorkerConnection(socketserver.StreamRequestHandler):
     def handle(self) -> None:
-        """Answer every request line until the worker disconnects."""
+        """Answer each request line until the worker disconnects."""
         assert isinstance(self.server, _Server)
         try:
             for line in self.rfile:
@@ -71,7 +71,7 @@ class _WorkerConnection(socketserver.StreamRequestHandler):
             return  # the worker has ended
 
     def _pass_liveness_port(self, liveness: socket.socket | None) -> None:
-        """Pass the socket of the liveness port, with one byte that tells how many sockets (0 or 1) are passed."""
+        """Pass the liveness port's socket to the worker, after one byte that says whether there is one."""
         sockets = [] if liveness is None else [liveness.fileno()]
         socket.send_fds(self.connection, [b"%d" % len(sockets)], sockets)
 
@@ -90,7 +90,7 @@ _POLL = 0.05
 
 
 class WorkerRequests:
-    """Reply to workers' requests for a `WorkerServer`, with one store request at a time."""
+    """Answer workers' requests for a `WorkerServer`, accessing the store for one request at a time."""
 
     def __init__(self, store: StateStore, node: LocalNode, heartbeat: Heartbeat, log: EventLog) -> None:
         self._store = store
@@ -102,7 +102,7 @@ class WorkerRequests:
         """Local ranks that have succeeded, by round."""
 
     def reply(self, message: Message) -> Message:
-        """Reply to a message, which contains the request and the worker's round."""
+        """Answer a message, which contains the request and the worker's round."""
         request, round_ = message["request"], int(message["round"])
         if request == "commit":
             return self._commit(round_, str(message["checkpoint"]))
@@ -140,7 +140,7 @@ class WorkerRequests:
         return {"failed": state.outcome is not None}
 
     def _finish(self, round_: int, local_rank: int) -> Message:
-        """Hold a successful worker until all workers of its group have succeeded or the round is over.
+        """Make a successful worker wait until its whole group has succeeded or the round is over.
 
         The last worker to succeed completes the job, whatever happens to the nodes after that.  If the agent ends
         first, the worker gets no reply.

@@ -1,4 +1,4 @@
-"""DeepSpeed's heuristics (v0.1 and v0.2) for a batch size, and `SolverAnswer`, the answer of a release."""
+"""DeepSpeed's batch size heuristics (v0.1 and v0.2), and `SolverAnswer`, the answer of a release."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from elastic.errors import ElasticityConfigError, ElasticityError, NoWorldSizesE
 
 
 def candidate_batches(bases: Iterable[int], cap: float, *, keeps_to_cap: bool) -> list[int]:
-    """Scale each base by the largest highly composite number that keeps it within `cap`, without duplicates.
+    """Scale each base by the largest highly composite number within `cap`, and drop duplicates.
 
     A base above the cap is dropped (`keeps_to_cap`) or kept unscaled.  The result has the order of a set of ints.
     """
@@ -40,7 +40,7 @@ def candidate_batches(bases: Iterable[int], cap: float, *, keeps_to_cap: bool) -
 def best_candidate_batch(
     batches: Sequence[int], micro_batches: Sequence[int], low: float, high: float, prefer_larger: bool
 ) -> tuple[int, list[int] | None]:
-    """Return the batch with the most world sizes in `low..high` ranks, and these sizes.
+    """Return the batch with the most world sizes in `low..high` ranks, together with these sizes.
 
     Ties are decided by the batch size.  If no batch has a world size, the sizes are an empty list or `None`.
     """
@@ -67,7 +67,10 @@ def solve_v01_batch(
     prefer_larger: bool,
     semantics: ElasticitySemantics = LATEST,
 ) -> tuple[int, list[int] | None]:
-    """Return the batch size and world sizes of v0.1; raise the release's error if a micro batch exceeds `cap`."""
+    """Return the batch size and world sizes according to v0.1.
+
+    Raises the release's own error if a micro batch exceeds `cap`.
+    """
     low = min_gpus or 1
     high = max_gpus or cap // min(micro_batches)
     require_number(cap)
@@ -86,7 +89,7 @@ def solve_v01_batch(
 
 
 def _common_multiple(numbers: Sequence[int], most: float) -> int:
-    """Return the least common multiple of `numbers`, or of the first few if that already exceeds `most`."""
+    """Return the least common multiple of `numbers`, stopping as soon as it exceeds `most`."""
     if not all(isinstance(number, int) for number in numbers):
         return math.lcm(*numbers)  # raises the TypeError
     result = 1
@@ -98,7 +101,7 @@ def _common_multiple(numbers: Sequence[int], most: float) -> int:
 
 
 def require_solvable(batches: Sequence[int], micro_batches: Sequence[int], high: float) -> None:
-    """Raise an `ElasticityConfigError` if the search for world sizes would take too long."""
+    """Raise `ElasticityConfigError` if the search for world sizes would take too long."""
     # The candidates are the micro batches, scaled, and their least common multiple.
     number = max(len(set(batches)) - 1, len(set(micro_batches)))
     if number > MOST_MICRO_BATCHES:
@@ -113,13 +116,13 @@ def require_solvable(batches: Sequence[int], micro_batches: Sequence[int], high:
 
 
 def require_number(cap: object) -> None:
-    """Raise a `TypeError` that names `max_train_batch_size` if `cap` is not a number; DeepSpeed's names no key."""
+    """Raise a `TypeError` that names `max_train_batch_size` if `cap` is not a number."""
     if cap is None or isinstance(cap, (str, bytes, list, dict)):
         raise TypeError(f"`max_train_batch_size` must be a number, not {cap!r}")
 
 
 def largest_micro_batch(batch: int, ranks: int, micro_batches: Iterable[int]) -> int | None:
-    """Return the largest micro batch that divides a rank's share, rounded down as in DeepSpeed, or `None`."""
+    """Return the largest micro batch that divides a rank's share, or `None` if none does."""
     share = batch // ranks
     fitting = [micro_batch for micro_batch in micro_batches if share % micro_batch == 0]
     return int(max(fitting)) if fitting else None
@@ -147,7 +150,7 @@ def solve_v02(config: ElasticityConfig, gpus: int, semantics: ElasticitySemantic
 
 
 def ranks_per_node(gpus_per_node: int, model_parallel_size: int) -> int:
-    """Return the data-parallel ranks per node; raise `ElasticityError` if a copy of the model spans nodes."""
+    """Return the data-parallel ranks per node. Raises `ElasticityError` if a model replica spans nodes."""
     if gpus_per_node % model_parallel_size != 0:
         raise ElasticityError(
             f"`num_gpus_per_node` {gpus_per_node} is not a multiple of "
@@ -159,7 +162,7 @@ def ranks_per_node(gpus_per_node: int, model_parallel_size: int) -> int:
 def solve_v02_batch(
     config: ElasticityConfig, semantics: ElasticitySemantics = LATEST
 ) -> tuple[int, list[int]]:
-    """Return the batch size and data-parallel sizes of v0.2, which plans whole nodes.
+    """Return the batch size and data-parallel sizes according to v0.2, which plans whole nodes.
 
     DeepSpeed's truncating division turns a `max_gpus` below one node into 0, which means no bound.
     """
@@ -179,7 +182,7 @@ def solve_v02_batch(
 
 
 def fallback_batch_v02(config: ElasticityConfig, gpus: int) -> tuple[float, int]:
-    """Return the batch and data-parallel size that v0.2 uses for a number of GPUs outside its list.
+    """Return the batch and data-parallel size that v0.2 uses for a GPU count outside its list.
 
     The function uses floats like DeepSpeed, whose rounding decides the answer: 3 GPUs of an 8-GPU node with
     `model_parallel_size` 2 are 1.5 ranks.
@@ -194,7 +197,7 @@ def fallback_batch_v02(config: ElasticityConfig, gpus: int) -> tuple[float, int]
 
 
 def micro_batch_v02(config: ElasticityConfig, batch: float, gpus: int) -> int | None:
-    """Return v0.2's micro batch: the largest that fits, or the first that fits if `prefer_larger_batch` is false.
+    """Return v0.2's micro batch: the largest that fits, or the first if `prefer_larger_batch` is false.
 
     DeepSpeed divides by GPUs instead of data-parallel ranks, so with model parallelism the micro batch may be
     missing or not fit.
@@ -214,7 +217,7 @@ def micro_batch_v02(config: ElasticityConfig, batch: float, gpus: int) -> int | 
 
 @dataclass(frozen=True, slots=True)
 class SolverAnswer:
-    """Answer of a DeepSpeed release for an `elasticity` block; `world_sizes` count data-parallel ranks."""
+    """A DeepSpeed release's answer for an `elasticity` block; `world_sizes` count data-parallel ranks."""
 
     config: ElasticityConfig
     batch_size: int
@@ -229,7 +232,7 @@ class SolverAnswer:
     """Whether the batch is v0.2's fallback for a size outside its list."""
 
     def as_tuple(self) -> tuple[int, list[int] | None] | tuple[int, list[int] | None, int | None]:
-        """Return the answer in DeepSpeed's format: two values, or three with the micro batch."""
+        """Return the answer as DeepSpeed does: two values, or three including the micro batch."""
         if self.has_micro_batch:
             return self.batch_size, self.world_sizes, self.micro_batch_size
         return self.batch_size, self.world_sizes

@@ -1,4 +1,4 @@
-"""Differences of `compute_elastic_config` from DeepSpeed, each with a predicate that detects it.
+"""The cases in which `compute_elastic_config` differs from DeepSpeed, each with a predicate that detects it.
 
 DeepSpeed returns unusable answers, or fails on them later.  Training with them is impossible, so here they raise errors
 with a reason and a remedy.  The last difference is not an error: exact integers instead of 64-bit integers.
@@ -21,7 +21,7 @@ Result = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class SolverDifference:
-    """Difference from DeepSpeed; `holds` tests DeepSpeed's answer, `explain` returns the error message."""
+    """A difference from DeepSpeed; `holds` tests DeepSpeed's answer, and `explain` returns the error message."""
 
     name: str
     summary: str
@@ -32,7 +32,7 @@ class SolverDifference:
 
 
 def reject_unusable(answer: SolverAnswer) -> Result:
-    """Return an answer in DeepSpeed's format; raise the error of the first difference that holds."""
+    """Return an answer as DeepSpeed does, or raise the error of the first difference that applies."""
     for difference in DIFFERENCES:
         if difference.error is not None and difference.holds(answer):
             raise difference.error(difference.explain(answer))
@@ -43,7 +43,7 @@ def reject_unusable(answer: SolverAnswer) -> Result:
 
 
 def no_world_sizes(config: ElasticityConfig) -> str:
-    """Explain why a block admits no world size, and what to change."""
+    """Explain why an `elasticity` block admits no world size, and what to change."""
     return (
         f"no world size from `min_gpus` {config.min_gpus} to `max_gpus` {config.max_gpus} splits a batch of "
         f"at most `max_train_batch_size` {config.max_acceptable_batch_size} into whole micro batches of "
@@ -52,7 +52,7 @@ def no_world_sizes(config: ElasticityConfig) -> str:
 
 
 def overflows(micro_batches: Sequence[int], cap: float) -> bool:
-    """Whether DeepSpeed's 64-bit arithmetic overflows, either in the least common multiple or at the cap."""
+    """Return whether DeepSpeed's 64-bit arithmetic overflows, in the least common multiple or at the cap."""
     return cap >= 2**63 or math.lcm(*micro_batches) >= 2**63
 
 
@@ -63,7 +63,7 @@ def _has_nonpositive_size(answer: SolverAnswer) -> bool:
 
 
 def _is_uneven(answer: SolverAnswer) -> bool:
-    """Whether the batch is not a multiple of micro batch x ranks; v0.2 uses floats, and GPUs instead of ranks."""
+    """Return whether the batch is not a multiple of micro batch x ranks, as can happen in v0.2."""
     if answer.has_micro_batch and answer.micro_batch_size and answer.ranks:
         return answer.batch_size % (answer.micro_batch_size * answer.ranks) != 0
     if answer.fallback and answer.world_sizes and answer.world_sizes[0] > 0:

@@ -15,7 +15,7 @@ from elastic.json_files import Json
 
 
 class ElasticityConfig:
-    """Checked `elasticity` block of a DeepSpeed config.
+    """The checked `elasticity` block of a DeepSpeed config.
 
     Raises `ElasticityConfigError` for a missing key, a bad list or a number out of range, and `TypeError` for
     a value that is not a number, as in DeepSpeed.  Releases before 0.7.0 (`semantics`) do not read
@@ -79,7 +79,7 @@ class ElasticityConfig:
         )
 
     def repr(self) -> dict[str, Json]:
-        """Return the attributes by name, as DeepSpeed's method of the same name does."""
+        """Return the attributes as a dict, like DeepSpeed's method of the same name."""
         return {name: getattr(self, name) for name in self.__slots__}
 
     def __repr__(self) -> str:

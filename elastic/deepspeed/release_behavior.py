@@ -1,4 +1,4 @@
-"""Differences between DeepSpeed releases with elasticity, grouped into named ranges.
+"""How elasticity differs between DeepSpeed releases, grouped into named ranges.
 
 Source: `elasticity/elasticity.py` and `elasticity/config.py` of every release tag from 0.3.9 to 0.19.7.
 """
@@ -11,7 +11,7 @@ from elastic.errors import ElasticityError
 
 
 class ElasticitySemantics(NamedTuple):
-    """Behavior of a range of DeepSpeed releases; `name` is the first release of the range."""
+    """The behavior of a range of DeepSpeed releases, which is named after its first release."""
 
     name: str
     until: str
@@ -74,7 +74,7 @@ LATEST: ElasticitySemantics = SEMANTICS[-1]
 
 
 def semantics_for(release: str) -> ElasticitySemantics:
-    """Return the semantics of a release such as "0.14.5"; later releases without elasticity get the last known ones.
+    """Return the semantics of a release such as "0.14.5", or the last known ones for releases without elasticity.
 
     Raises `ElasticityError` for a release before 0.3.9, which has no elasticity, and for invalid text.
     """

@@ -1,4 +1,4 @@
-"""Functions of `deepspeed.elasticity`, with the same signatures, results and error types."""
+"""The functions of `deepspeed.elasticity`, with the same signatures, results and error types."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def compute_elastic_config(
     *,
     semantics: ElasticitySemantics = LATEST,
 ) -> Result:
-    """Return a batch size, its world sizes and, with a world size or `return_microbatch`, a micro batch.
+    """Return a batch size and its world sizes, and, for a world size or `return_microbatch`, a micro batch.
 
     `world_size` counts data-parallel ranks in v0.1.  Like DeepSpeed, v0.2 plans with GPUs and checks ranks, so with
     `model_parallel_size` > 1 prefer `elastic.plan`.  A `world_size` of 0 means unset; v0.2 then reads `WORLD_SIZE` from
@@ -63,7 +63,7 @@ def as_released(
     *,
     semantics: ElasticitySemantics = LATEST,
 ) -> SolverAnswer:
-    """Return the answer of the releases that `semantics` names, usable or not; raise the same types of error."""
+    """Return the answer of the releases with these `semantics`, usable or not, or raise the same types of errors."""
     config = _checked_config(ds_config, semantics)
     if return_microbatch and semantics.latest_version < 0.2:
         raise TypeError("`return_microbatch` requires DeepSpeed 0.7.0")
@@ -171,7 +171,7 @@ _COMPARED = (
 
 
 def elasticity_enabled(ds_config: Mapping[str, Json]) -> bool:
-    """Return the value of `enabled` in the config's `elasticity` block, or `False` if either is missing."""
+    """Return the value of `enabled` in the `elasticity` block, or `False` if either is missing."""
     if c.ELASTICITY not in ds_config:
         return False
     enabled: bool = ds_config[c.ELASTICITY].get(c.ENABLED, c.ENABLED_DEFAULT)
@@ -181,7 +181,7 @@ def elasticity_enabled(ds_config: Mapping[str, Json]) -> bool:
 def ensure_immutable_elastic_config(
     runtime_elastic_config_dict: Mapping[str, Json], *, semantics: ElasticitySemantics = LATEST
 ) -> None:
-    """Compare an `elasticity` block with the one that the scheduler stored in `DEEPSPEED_ELASTICITY_CONFIG`.
+    """Compare an `elasticity` block with the scheduler's in `DEEPSPEED_ELASTICITY_CONFIG`.
 
     Raises `ElasticityConfigError` if cap, micro batches or version differ, or if a block is invalid.  If the variable
     is not set, a warning is logged.
@@ -225,7 +225,7 @@ def get_candidate_batch_sizes(
 def get_valid_gpus(
     batch_size: int, micro_batches: Sequence[int], min_valid_gpus: int, max_valid_gpus: int
 ) -> list[int]:
-    """Return the world sizes in the range at which `batch_size` splits into whole micro batches, ascending.
+    """Return, in ascending order, the world sizes at which `batch_size` splits into whole micro batches.
 
     Raises `ElasticityConfigError` if there are too many sizes or the batch is too large, like the other functions of
     this module.
@@ -243,7 +243,7 @@ def get_best_candidates(
     max_gpus: int,
     prefer_larger: bool,
 ) -> tuple[int, list[int]]:
-    """Return the candidate with the most world sizes; raise `ElasticityConfigError` if DeepSpeed's list is empty."""
+    """Return the candidate with the most world sizes; raise `ElasticityConfigError` if there is none."""
     batch, sizes = batch_heuristics.best_candidate_batch(
         candidate_batch_sizes, micro_batches, min_gpus, max_gpus, prefer_larger
     )
@@ -330,7 +330,7 @@ _PADDED_MINIMUM = [str(part).zfill(_WIDTH) for part in _MINIMUM]
 
 
 def check_target(release: str, semantics: ElasticitySemantics = LATEST) -> None:
-    """Raise `ElasticityError` if the target DeepSpeed `release` is older than 0.3.8.
+    """Raise `ElasticityError` if the target DeepSpeed release is older than 0.3.8.
 
     Text that is not a version raises `packaging.version.InvalidVersion` (a `ValueError`).  With the semantics of 0.3.9,
     such text raises an `AssertionError`, and major, minor and patch are compared separately.

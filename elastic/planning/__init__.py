@@ -1,1 +1,1 @@
-"""Planning of elastic jobs: the strictly validated block, a row for each world size, and the exact optimum."""
+"""Plan elastic jobs: validate the block strictly, list the rows per world size, and find the exact optimum."""

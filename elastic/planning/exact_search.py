@@ -18,7 +18,7 @@ from elastic.planning.plan import LARGEST_COUNT, ElasticityBlock, Plan, make_row
 
 @dataclass(frozen=True, slots=True)
 class BatchSearchResult:
-    """Optimal batch for the wanted world sizes, and the heuristic's batch to compare with."""
+    """The batch that admits most of the wanted world sizes, next to the heuristic's choice."""
 
     exact: Plan
     """Optimal plan; its rows are the wanted sizes that it admits."""
@@ -31,12 +31,12 @@ class BatchSearchResult:
 
     @property
     def lost(self) -> int:
-        """Number of world sizes by which the optimal batch exceeds the heuristic's batch."""
+        """How many more world sizes the optimal batch admits than the heuristic's batch."""
         return len(self.exact.rows) - (len(self.heuristic.rows) if self.heuristic else 0)
 
     @property
     def missed(self) -> tuple[int, ...]:
-        """World sizes that the optimal batch admits and the heuristic's batch does not."""
+        """World sizes that the optimal batch admits but the heuristic's batch does not."""
         admitted = set(self.heuristic.world_sizes) if self.heuristic else set()
         return tuple(size for size in self.exact.world_sizes if size not in admitted)
 
@@ -47,7 +47,7 @@ def search(
     *,
     semantics: ElasticitySemantics = LATEST,
 ) -> BatchSearchResult:
-    """Find the batch up to the cap that admits the most of `world_sizes`; `prefer_larger_batch` breaks ties.
+    """Find the batch up to the cap that admits the most of `world_sizes`, breaking ties by `prefer_larger_batch`.
 
     `world_sizes` are data-parallel; the default is all sizes between `min_gpus` and `max_gpus` (only whole nodes in
     v0.2). `semantics` applies to the heuristic.  Raises `ElasticityConfigError`, which names the key, for an invalid
@@ -69,7 +69,7 @@ def keeping_batch(
     min_world_size: int = 1,
     max_world_size: int = 10000,
 ) -> dict[int, tuple[int, ...]]:
-    """Return the world sizes that keep a fixed global batch, each with its possible micro batches.
+    """Return the world sizes at which a fixed global batch is possible, each with its micro batches.
 
     Micro batches come from `micro_batch_sizes`, or from all sizes by default; they are in samples, ascending.
     Accumulation steps are `batch_size // (micro * world_size)`.  Raises `ElasticityConfigError` for numbers that are
@@ -123,7 +123,7 @@ def _checked_world_sizes(world_sizes: Iterable[int]) -> list[int]:
 
 
 def _best_batch(block: ElasticityBlock, wanted: Sequence[int]) -> tuple[int, int]:
-    """Return the batch size that admits the most wanted world sizes, and the number of ties."""
+    """Return the batch size that admits the most wanted world sizes, and how many batches tie."""
     result = best_batch(
         block.max_train_batch_size, block.micro_batch_sizes, wanted, larger=block.prefer_larger_batch
     )
@@ -162,7 +162,7 @@ LARGEST_CAP, LARGEST_WITH_NUMPY = 10**7, 10**8
 
 
 def has_numpy() -> bool:
-    """Whether numpy is installed."""
+    """Return whether numpy is installed."""
     return find_spec("numpy") is not None
 
 
@@ -183,7 +183,7 @@ def best_batch(
 def best_batch_without_numpy(
     cap: int, units: Sequence[int], wanted: Sequence[int], *, larger: bool
 ) -> tuple[int, int] | None:
-    """Find the best batch with one step per batch and world size; no unit may be a multiple of another."""
+    """Find the best batch in pure Python, testing each batch at each world size."""
     factors = _multiples_of_units(units, cap // wanted[0] if wanted else 0)
     counts = array("L", bytes(array("L").itemsize * (cap + 1)))
     for size in wanted:
@@ -197,7 +197,7 @@ def best_batch_without_numpy(
 
 
 def _multiples_of_units(units: Sequence[int], most: int) -> Sequence[int]:
-    """Return the numbers up to `most` that are multiples of at least one unit, ascending."""
+    """Return, in ascending order, the numbers up to `most` that are multiples of at least one unit."""
     splits = bytearray(most + 1)
     for unit in units:
         splits[unit::unit] = b"\1" * (most // unit)
@@ -207,7 +207,7 @@ def _multiples_of_units(units: Sequence[int], most: int) -> Sequence[int]:
 def best_batch_with_numpy(
     cap: int, units: Sequence[int], wanted: Sequence[int], *, larger: bool
 ) -> tuple[int, int] | None:
-    """Find the best batch with numpy, which counts all batches of one world size at once."""
+    """Find the best batch with numpy, which tests all batches at one world size at a time."""
     import numpy as np
 
     dtype = np.uint16 if len(wanted) < 2**16 else np.uint32

@@ -1,4 +1,4 @@
-"""`plan`: table of world sizes with micro batch and accumulation steps, and the reasons against other sizes.
+"""`plan`: a table of world sizes with micro batches and accumulation steps, and why other sizes are excluded.
 
 DeepSpeed accepts 2000.0, `True` or a numpy integer and fails later; `ElasticityBlock` rejects them and names the key.
 """
@@ -26,7 +26,7 @@ LARGEST_COUNT = 10**7
 
 @dataclass(frozen=True, slots=True)
 class ElasticityBlock:
-    """Valid, enabled `elasticity` block; micro batches are distinct and ascending."""
+    """A valid, enabled `elasticity` block, whose micro batches are distinct and ascending."""
 
     max_train_batch_size: int
     """Largest batch in samples per optimizer step."""
@@ -45,7 +45,7 @@ class ElasticityBlock:
     """Version of elasticity: 0.1 plans GPUs; 0.2 plans whole nodes and supports model parallelism."""
 
     def as_dict(self) -> dict[str, Json]:
-        """Return the block as a dict with the keys that DeepSpeed reads."""
+        """Return the block as a dict with DeepSpeed's keys."""
         keys: dict[str, Json] = {name: getattr(self, name) for name in self.__slots__}
         return {c.ENABLED: True, **keys, c.MICRO_BATCHES: list(self.micro_batch_sizes)}
 
@@ -152,7 +152,7 @@ def _check_consistency(block: ElasticityBlock) -> None:
 
 
 def _check_nodes(block: ElasticityBlock) -> None:
-    """Check the requirements of v0.2; DeepSpeed itself ignores `max_gpus` below one node and fails on a small cap."""
+    """Check what v0.2 requires; DeepSpeed ignores a `max_gpus` below one node and fails on a small cap."""
     if block.num_gpus_per_node % block.model_parallel_size:
         raise ElasticityConfigError(
             f"`elasticity.num_gpus_per_node` {block.num_gpus_per_node} is not a multiple of "
@@ -177,7 +177,7 @@ def _check_nodes(block: ElasticityBlock) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One batch size with a row for every admissible world size, in ascending order.
+    """A batch size with a row for every admissible world size, in ascending order.
 
     *World size* counts data-parallel ranks; *GPUs* are ranks times `model_parallel_size`.
     """
@@ -197,22 +197,22 @@ class Plan:
 
     @property
     def gpu_counts(self) -> tuple[int, ...]:
-        """Number of GPUs of each row, ascending."""
+        """Number of GPUs in each row, ascending."""
         return tuple(row.gpus for row in self.rows)
 
     def admits(self, world_size: int) -> bool:
-        """Whether the plan has a row for this data-parallel world size."""
+        """Return whether the plan has a row for this data-parallel world size."""
         return self._find(world_size) is not None
 
     def row(self, world_size: int) -> PlanRow:
-        """Return the row of a data-parallel world size, or raise `ElasticityIncompatibleWorldSize` with the reason."""
+        """Return the row for a data-parallel world size. Raises `ElasticityIncompatibleWorldSize` with the reason."""
         match = self._find(world_size)
         if match is None:
             raise ElasticityIncompatibleWorldSize(self.why_not(world_size) or "")
         return match
 
     def row_for_gpus(self, gpus: int) -> PlanRow:
-        """Return the row with exactly this number of GPUs, or raise `ElasticityIncompatibleWorldSize`."""
+        """Return the row with exactly this number of GPUs. Raises `ElasticityIncompatibleWorldSize`."""
         model = self.block.model_parallel_size
         if gpus % model:
             arithmetic = f"{gpus} = {gpus // model} x {model} + {gpus % model}"
@@ -232,7 +232,7 @@ class Plan:
         return self.rows[index - 1].world_size if index else None
 
     def why_not(self, world_size: int) -> str | None:
-        """Return why `world_size` is not admissible, with the arithmetic and the nearest sizes, or `None` if it is."""
+        """Return why `world_size` is not admissible, with the arithmetic and the nearest sizes; `None` if it is."""
         if self.admits(world_size):
             return None
         neighbors = [
@@ -244,7 +244,7 @@ class Plan:
         )
 
     def fallback(self, world_size: int) -> PlanRow | None:
-        """Return v0.2's row for an inadmissible size, with a batch for this size only, or `None` in v0.1.
+        """Return v0.2's row for an inadmissible size, whose batch applies to this size only; `None` in v0.1.
 
         Training continues, but with different samples per step.  Raises `ElasticityIncompatibleWorldSize` if not
         even one micro batch per rank fits the cap.
@@ -254,7 +254,7 @@ class Plan:
     def apply(
         self, config: Mapping[str, Json], world_size: int, *, fallback: bool = False
     ) -> dict[str, Json]:
-        """Return a copy of `config` with the batch triplet of this world size instead of the `elasticity` block.
+        """Return a copy of `config` in which this world size's batch triplet replaces the `elasticity` block.
 
         With `fallback`, an inadmissible size uses v0.2's batch, as in DeepSpeed.  Raises
         `ElasticityIncompatibleWorldSize` for an inadmissible size otherwise, and `ElasticityConfigError` if the config
@@ -316,7 +316,7 @@ def _plan_notes(block: ElasticityBlock) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class PlanRow:
-    """Batch of one data-parallel world size, split into micro batch x accumulation steps x world size."""
+    """The batch at one data-parallel world size, as micro batch x accumulation steps x world size."""
 
     world_size: int
     """Number of data-parallel ranks."""
@@ -333,7 +333,7 @@ class PlanRow:
 
 
 def make_rows(block: ElasticityBlock, batch: int, sizes: Iterable[int]) -> tuple[PlanRow, ...]:
-    """Make a row for each world size; some micro batch has to divide each rank's share of the batch."""
+    """Make a row for each world size, at which some micro batch must divide each rank's share of the batch."""
     return tuple(_make_row(block, batch, size) for size in sizes)
 
 
@@ -345,7 +345,7 @@ def _make_row(block: ElasticityBlock, batch: int, world_size: int) -> PlanRow:
 
 
 def fallback_row(block: ElasticityBlock, world_size: int) -> PlanRow:
-    """Make the row that v0.2 uses for a size outside its list: the largest batch under the cap for this size.
+    """Make v0.2's row for a size outside its list, using the largest batch under the cap for this size.
 
     Each micro batch has a largest batch; without `prefer_larger_batch`, the row has the smallest of these batches.
     Source: `elasticity/elasticity.py`, `_get_compatible_gpus_v02`, which counts GPUs where this function counts ranks.
@@ -365,7 +365,7 @@ def fallback_row(block: ElasticityBlock, world_size: int) -> PlanRow:
 
 
 def apply_row(config: Mapping[str, Json], row: PlanRow, ignore_batch_keys: bool) -> dict[str, Json]:
-    """Return a deep copy of `config` with the batch triplet of `row` instead of the `elasticity` block."""
+    """Return a deep copy of `config` in which the batch triplet of `row` replaces the `elasticity` block."""
     batch_keys = [key for key in c.BATCH_KEYS if key in config]
     if batch_keys and not ignore_batch_keys:
         raise ElasticityConfigError(
@@ -383,7 +383,7 @@ def apply_row(config: Mapping[str, Json], row: PlanRow, ignore_batch_keys: bool)
 
 
 def why_not_admissible(block: ElasticityBlock, batch: int, world_size: int) -> str:
-    """Return the first reason why `world_size` (data-parallel ranks) is not in the plan for `batch`."""
+    """Return the first reason why the plan for `batch` excludes `world_size` (data-parallel ranks)."""
     if type(world_size) is not int or world_size < 1:
         return f"world size must be an int of at least 1, not {world_size!r}"
     per_node = block.ranks_per_node

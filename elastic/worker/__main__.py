@@ -1,4 +1,4 @@
-"""`python -m elastic.worker SCRIPT ARGS...` runs a training script as a worker of the elastic agent.
+"""Run a training script as a worker of the elastic agent: `python -m elastic.worker SCRIPT ARGS...`.
 
 The process first binds itself to its agent (`elastic.current`).  After the script has succeeded, the process waits for
 the other workers of its group.  `-m MODULE` instead of SCRIPT runs a module.
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """Run the training script that the command line names as a worker."""
+    """Run the training script named on the command line as a worker."""
     from elastic.errors import ElasticityError
     from elastic.worker.checkpoint_name import DamagedCommitError
     from elastic.worker.session import current

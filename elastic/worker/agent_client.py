@@ -1,4 +1,4 @@
-"""`AgentClient`: connection of a worker to the agent on the same machine."""
+"""`AgentClient`: a worker's connection to the agent on the same machine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ HOLD_LIVENESS_PORT = b"hold-liveness-port\n"
 
 
 class AgentClient:
-    """Send requests over the agent's Unix socket as JSON lines; the connection ends with the agent.
+    """Client that sends requests as JSON lines over the agent's Unix socket.
+
+    It loses the connection when the agent ends.
 
     This process, and processes that it forks, hold the node's liveness port open until they end.
     """
@@ -45,7 +47,7 @@ class AgentClient:
 
 
 def _receive_liveness_port(agent: socket.socket) -> list[int]:
-    """Receive the node's liveness port as a file descriptor, if it has one.  Raises `ConnectionError` on failure."""
+    """Receive the node's liveness port, if any, as a file descriptor. Raises `ConnectionError` on failure."""
     agent.sendall(HOLD_LIVENESS_PORT)
     count, files, *_ = socket.recv_fds(agent, 1, 1)
     if count != b"%d" % len(files):

@@ -1,4 +1,4 @@
-"""Valid names of checkpoints: relative paths below the checkpoint directory."""
+"""Validate checkpoint names, which are relative paths below the checkpoint directory."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _LONGEST_PART = 255
 
 
 class CheckpointError(ElasticityError):
-    """Invalid checkpoint name or commit file."""
+    """A checkpoint name or commit file is invalid."""
 
 
 class DamagedCommitError(CheckpointError):
-    """Commit file with invalid content, which a restart will not repair."""
+    """A commit file has invalid content, which a restart will not repair."""
 
 
 def check_name(name: str) -> None:

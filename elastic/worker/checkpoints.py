@@ -1,4 +1,4 @@
-"""`Checkpoints`: checkpoint directory that a superseded group cannot corrupt, and Universal Checkpoint conversion."""
+"""`Checkpoints`: a checkpoint directory that a superseded group cannot corrupt, and Universal Checkpoint support."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _MOST_RANKS = 1 << 31
 
 
 class CheckpointCommit(TypedDict):
-    """Content of a commit file, and of `elastic.json` in each checkpoint."""
+    """The content of a commit file, and of `elastic.json` in each checkpoint."""
 
     name: str
     world_size: int
@@ -51,7 +51,7 @@ class CheckpointCommit(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class SavedCheckpoint:
-    """Checkpoint that a job has committed."""
+    """A checkpoint that the job has committed."""
 
     root: Path
     name: str
@@ -59,22 +59,22 @@ class SavedCheckpoint:
     world_size: int
 
     def __post_init__(self) -> None:
-        """Reject a name that leads out of the root, since loading a checkpoint may execute code."""
+        """Reject a name that leads outside the root, because loading a checkpoint may execute code."""
         _check_inside(self.root, self.name)
 
     @property
     def folder(self) -> Path:
-        """Directory of the checkpoint's round, which is DeepSpeed's `load_dir`."""
+        """Directory of the round that saved the checkpoint, which is DeepSpeed's `load_dir`."""
         return self.root / Path(self.name).parent
 
     @property
     def tag(self) -> str:
-        """Last part of the checkpoint's name, which is DeepSpeed's `tag`."""
+        """Last part of the checkpoint's name, DeepSpeed's `tag`."""
         return Path(self.name).name
 
 
 class Checkpoints:
-    """Checkpoints of a job below a directory that all nodes share."""
+    """The checkpoints of a job, in a directory that all nodes share."""
 
     def __init__(self, root: str | os.PathLike[str], session: Session) -> None:
         self._root = Path(root)
@@ -87,11 +87,11 @@ class Checkpoints:
 
     @property
     def folder(self) -> Path:
-        """Checkpoint directory of this round, which is DeepSpeed's `save_dir`."""
+        """Directory for this round's checkpoints, which is DeepSpeed's `save_dir`."""
         return self._root / f"round-{self._session.incarnation}-{self._session.round}"
 
     def latest(self) -> SavedCheckpoint | None:
-        """Return the checkpoint to load, or `None` if there is no committed checkpoint.
+        """Return the committed checkpoint to load, or `None` if there is none.
 
         The checkpoint is the one in the store's pointer or, with a new store, in the latest commit file.  The pointer
         was fixed when the round began, and is the same on all ranks.  Hosts may see different files, so call this
@@ -111,7 +111,7 @@ class Checkpoints:
         return commit and SavedCheckpoint(self._root, commit["name"], commit["world_size"])
 
     def commit(self, tag: str) -> bool:
-        """Commit this round's `tag` as the latest and return `True`, or end the process if the round is over.
+        """Commit this round's `tag` as the latest checkpoint and return `True`; end the process if the round is over.
 
         Call this method on one rank, after a barrier that all ranks enter once they have written their files.
         """
@@ -166,7 +166,7 @@ class Checkpoints:
 
 
 def _check_inside(root: Path, name: str) -> None:
-    """Raise `CheckpointError` for a checkpoint name that leads out of the root, possibly through links."""
+    """Raise `CheckpointError` for a checkpoint name that leads outside the root, possibly through links."""
     check_name(name)
     try:
         inside = (root / name).resolve() == root.resolve() / name
@@ -186,7 +186,7 @@ def _list_folder(folder: Path) -> list[str]:
 
 
 def _read_regular_file(file: Path) -> bytes:
-    """Return the content of a regular file; a pipe would block, and a link may lead out of the directory."""
+    """Return the content of a regular file; a pipe would block, and a link may lead outside the directory."""
     if not stat.S_ISREG(file.lstat().st_mode):
         raise ValueError("it is not a regular file")
     with open(os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as opened:
@@ -197,7 +197,7 @@ def _read_regular_file(file: Path) -> bytes:
 
 
 def _read_commit_file(file: Path) -> CheckpointCommit | None:
-    """Return the content of a commit file, or `None` if the file was deleted in the meantime."""
+    """Return the content of a commit file, or `None` if the file has been deleted in the meantime."""
     try:
         commit = json.loads(_read_regular_file(file).decode())
     except FileNotFoundError:
@@ -226,7 +226,7 @@ def _damaged_commit_error(file: Path, why: str) -> DamagedCommitError:
 
 
 def universal(saved: SavedCheckpoint, workers: int = 1) -> Path:
-    """Convert a checkpoint to DeepSpeed's universal format unless already done, and return the resulting directory.
+    """Convert a checkpoint to DeepSpeed's universal format unless done already; return the resulting directory.
 
     ZeRO partitions optimizer states for one world size; the universal format can be loaded at any.  Call this
     function on one rank, then `engine.load_checkpoint(folder, tag)` on all ranks, with `load_universal` in the config
@@ -254,5 +254,5 @@ def universal(saved: SavedCheckpoint, workers: int = 1) -> Path:
 
 
 def with_universal(config: Mapping[str, Json]) -> dict[str, Json]:
-    """Return a copy of a DeepSpeed config that loads universal checkpoints."""
+    """Return a copy of a DeepSpeed config with which DeepSpeed loads universal checkpoints."""
     return {**config, "checkpoint": {**config.get("checkpoint", {}), "load_universal": True}}

@@ -1,4 +1,4 @@
-"""Watchdog process of a worker, whose end makes the kernel kill the worker when its lease expires.
+"""The watchdog process of a worker; when the lease expires, its end makes the kernel kill the worker.
 
 The worker starts the watchdog as `lease_watchdog.py LEASE DESCRIPTOR` (`session.start_watchdog`).  A check by the
 worker itself is not enough: the worker may be frozen between the check and the next action, and act when it wakes up.
@@ -29,7 +29,7 @@ _PAUSE = 100
 
 
 def main() -> None:
-    """Run until the lease has expired or the worker has ended; tell the worker as soon as the timer is set."""
+    """Run until the lease expires or the worker ends, after telling the worker that the timer is set."""
     lease, pipe, worker = os.open(sys.argv[1], os.O_RDONLY), int(sys.argv[2]), os.getppid()
     die_at = _kernel_timer()
     worker_end = select.poll()
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def _kernel_timer() -> Callable[[float], None]:
-    """Create a kernel timer, and return a function that sets the time at which the timer kills this process."""
+    """Create a kernel timer, and return a function that sets when it kills this process."""
     libc = ctypes.CDLL(None)
     event = (ctypes.c_int * _EVENT_WORDS)(0, 0, signal.SIGKILL, 0)  # 0: SIGEV_SIGNAL
     timer = ctypes.c_void_p()

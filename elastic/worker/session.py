@@ -1,4 +1,4 @@
-"""Session of a worker in its round: `elastic.current()`.
+"""A worker's session in its round: `elastic.current()`.
 
     session = elastic.current()
     engine, *_ = deepspeed.initialize(config=session.config(), ...)
@@ -93,7 +93,7 @@ def start_watchdog(lease: str) -> None:
 
 
 def end_process_at_once() -> NoReturn:
-    """End this process at once without cleanup; unfinished work is repeated by its successors.
+    """End this process immediately, without cleanup; its successors repeat unfinished work.
 
     Its child processes end, too, since torch's agent makes each worker the leader of a process group.
     """
@@ -110,12 +110,12 @@ _GRACE = 0.5
 
 
 class NotElasticError(ElasticityError):
-    """Raised in a process that the elastic agent did not start."""
+    """Raised in a process that no elastic agent started."""
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """View of a worker on the round in which it trains."""
+    """A worker's view of the round in which it trains."""
 
     run_id: str
     """Name of the job in its store."""
@@ -146,14 +146,14 @@ class Session:
     _agent: AgentClient = field(repr=False)
 
     def config(self) -> dict[str, Json]:
-        """Return the DeepSpeed config of this round, read from `config_path`."""
+        """Return this round's DeepSpeed config, read from `config_path`."""
         with open(self.config_path, encoding="utf-8") as file:
             config: dict[str, Json] = json.load(file)
         return config
 
     @property
     def valid(self) -> bool:
-        """Whether this round may continue, that is, whether its agent is alive and still part of the job."""
+        """Whether this round may continue, because its agent is alive and still part of the job."""
         return self._lease.valid
 
     @property
@@ -166,12 +166,12 @@ class Session:
         return self._lease.checkpoint_wanted
 
     def check(self) -> None:
-        """Start a training step; end this process if its round is over, since another group may already train."""
+        """Start a training step; if the round is over, end this process, because another group may be training."""
         self._progress.step()
         self.end_if_over()
 
     def end_if_over(self) -> None:
-        """End this process if its round is over, like `check`, but in the middle of a step."""
+        """End this process if its round is over, like `check`, but during a step."""
         if not self.valid:
             self._wait_for_end()
 
@@ -181,14 +181,14 @@ class Session:
         end_process_at_once()
 
     def commit(self, checkpoint: str) -> bool:
-        """Commit `checkpoint` as the job's latest and return `True`, or end the process if this round is over.
+        """Commit `checkpoint` as the job's latest and return `True`; end the process if this round is over.
 
         Call this method on one rank, after all ranks have written their part of the checkpoint.
         """
         return self.commit_number(checkpoint) > 0
 
     def commit_number(self, checkpoint: str) -> int:
-        """Commit `checkpoint` like `commit`, and return its number, which increases during the store's lifetime."""
+        """Commit `checkpoint` like `commit`, and return its number, which grows as long as the store lives."""
         check_name(checkpoint)
         self.end_if_over()
         reply = self._agent.ask("commit", round=self.round, checkpoint=checkpoint)
@@ -198,11 +198,11 @@ class Session:
         return int(reply["number"])
 
     def give_up(self, text: str) -> None:
-        """End the job as failed, showing `text` on every node, for errors that a restart would repeat."""
+        """Fail the job for an error that a restart would repeat, showing `text` on every node."""
         self._agent.ask("give-up", round=self.round, text=text)
 
     def finish(self) -> None:
-        """Wait until all workers of the group have succeeded; called by `python -m elastic.worker`.
+        """Wait until all workers of the group have succeeded; `python -m elastic.worker` calls this.
 
         Otherwise a node that finishes first would leave, and the job could not recover from a later failure of another
         node.
@@ -217,7 +217,7 @@ _current: Session | None = None
 
 
 def current() -> Session:
-    """Return the session of this worker; the first call binds the process to its agent and its lease.
+    """Return this worker's session; the first call binds the process to its agent and its lease.
 
     Raises `NotElasticError` if no elastic agent started this process, and `CheckpointError` if the checkpoint to load
     is outside of the checkpoint directory.
@@ -232,7 +232,7 @@ def current() -> Session:
 
 
 def is_elastic() -> bool:
-    """Whether an elastic agent started this process."""
+    """Return whether an elastic agent started this process."""
     return "DSCONFIG_ELASTIC_AGENT" in os.environ
 
 

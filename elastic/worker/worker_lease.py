@@ -1,4 +1,4 @@
-"""Lease of the workers in a round: a file with an expiry time on this host's clock and two flags.
+"""The lease of a round's workers: a file with two flags and an expiry time on this host's clock.
 
 The agent renews the lease after each heartbeat that the store has accepted. A worker checks the lease in each step, and
 its watchdog (`elastic.worker.lease_watchdog`) makes the kernel kill the worker when the lease expires. The lease
@@ -21,17 +21,17 @@ _ENDED = _FORMAT.pack(0.0) + b"\0\1"
 
 
 def lease_clock() -> float:
-    """Return the seconds on this host's clock, which includes time asleep if the system has such a clock."""
+    """Return this host's clock in seconds, including time asleep if the system has such a clock."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 def lease_path(folder: str, round_: int) -> str:
-    """Return the path of a round's lease; a worker that outlives its round must not find the next lease."""
+    """Return the path of a round's lease; each round has its own, so that an old worker cannot use the next one."""
     return os.path.join(folder, f"lease-{round_}")
 
 
 class Lease:
-    """Lease file with an expiry time of 8 bytes, written atomically for readers on this host, and a byte per flag."""
+    """A lease file: an expiry time of 8 bytes, written atomically for readers on this host, and one byte per flag."""
 
     def __init__(self, path: str, *, create: bool = False) -> None:
         flags = os.O_RDWR | os.O_CREAT if create else os.O_RDONLY
@@ -42,16 +42,16 @@ class Lease:
             os.pwrite(self._file, bytes(_REVOKED + 1), 0)
 
     def renew(self, expiry: float) -> None:
-        """Let workers run until `expiry`, a time of `lease_clock`; do nothing once the lease has ended."""
+        """Let workers run until `expiry` on `lease_clock`; do nothing once the lease has ended."""
         self._write(_FORMAT.pack(expiry), 0)
         self._write(b"\0", _REVOKED)
 
     def revoke(self) -> None:
-        """Stop workers for now; a lease that has already expired stays expired, without a grace period."""
+        """Stop workers for now; an expired lease stays expired, without a grace period."""
         self._write(b"\1", _REVOKED)
 
     def end(self) -> None:
-        """Stop workers for good, even if another thread is about to write."""
+        """Stop workers for good, even if another thread is about to renew the lease."""
         self.revoke()
         self._write(_FORMAT.pack(0.0), 0)
         with self._lock:
@@ -60,7 +60,7 @@ class Lease:
                 os.close(self._file)
 
     def remaining(self) -> float:
-        """Return the seconds until the lease expires, negative afterwards."""
+        """Return the seconds until the lease expires, which is negative afterwards."""
         expiry: float = _FORMAT.unpack(self._read(_FORMAT.size, 0))[0]
         return expiry - lease_clock()
 

@@ -1,4 +1,4 @@
-"""Progress of a worker in a file that its agent reads, and the worker's stacks on request.
+"""A worker's progress, in a file that its agent reads, and the worker's stacks on request.
 
 The agent requests stacks by a signal that `faulthandler` handles in C, so that a worker answers even if it hangs in a
 collective or holds the GIL.
@@ -20,7 +20,7 @@ _FORMAT = struct.Struct("<dqq")
 
 
 class ReportedStep(NamedTuple):
-    """Content of a worker's progress file: its last step and its process ID."""
+    """The content of a worker's progress file: its last step and its process ID."""
 
     at: float
     """Time at which the last step started, by `elastic.worker.worker_lease.lease_clock`."""
@@ -29,12 +29,12 @@ class ReportedStep(NamedTuple):
 
 
 def progress_path(folder: str, round_: int, local_rank: int) -> str:
-    """Return the path of a worker's progress file in a round; the suffix `.stacks` gives the file with its stacks."""
+    """Return the path of a worker's progress file in a round; the stacks file has the additional suffix `.stacks`."""
     return os.path.join(folder, f"progress-{round_}-{local_rank}")
 
 
 class ProgressFile:
-    """Progress file as its worker writes it."""
+    """The progress file of a worker, as written by the worker."""
 
     def __init__(self, path: str) -> None:
         self._count = 0
@@ -49,7 +49,7 @@ class ProgressFile:
         os.pwrite(self._file, _FORMAT.pack(lease_clock(), self._count, os.getpid()), 0)
 
     def end(self) -> None:
-        """Record that no more steps follow."""
+        """Record that no further steps follow."""
         os.ftruncate(self._file, 0)
 
 

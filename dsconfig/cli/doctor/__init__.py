@@ -1,4 +1,4 @@
-"""`dsconfig doctor`: check this machine, and whether it can run a config."""
+"""`dsconfig doctor`: check this machine and whether it can run a config."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_for_installed_release(args: argparse.Namespace, machine: Machine) -> Report:
-    """Check the config for the installed DeepSpeed release."""
+    """Check the config against the installed DeepSpeed release."""
     from dsconfig.check.check import check
     from dsconfig.cli.command_inputs import job_from_arguments, read_config_document
     from dsconfig.launch.located_config import locate_config
@@ -75,7 +75,7 @@ def _check_for_installed_release(args: argparse.Namespace, machine: Machine) -> 
 
 
 def _needs_of_config(report: Report) -> ConfigNeeds:
-    """Return the requirements of the config, which for a launch file is in the child report."""
+    """Return what the config requires of the machine; for a launch file, the child report has it."""
     from dsconfig.check.check import config_as_release_parses_it
     from dsconfig.cli.doctor.examine_machine import ConfigNeeds
 
@@ -111,7 +111,7 @@ _TONES = {"ok": "good", "info": "info", "unknown": "dim", "warning": "warning", 
 
 
 def machine_report_lines(items: Sequence[MachineFact], style: TerminalStyle) -> Iterator[str]:
-    """Yield the facts about a machine as text, under a heading for each topic."""
+    """Yield the facts about a machine as text, with a heading for each topic."""
     from dsconfig.render.terminal_style import escape_unprintable, wrap_line
 
     topic = None

@@ -1,4 +1,4 @@
-"""Examination of a machine: support for DeepSpeed, problems, and settings of a config that cannot work there."""
+"""Examine a machine: its support for DeepSpeed, problems, and config settings that cannot work on it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Status: TypeAlias = Literal["ok", "info", "unknown", "warning", "error"]
 
 
 class MachineFact(NamedTuple):
-    """One fact about a machine, and its consequence."""
+    """A fact about a machine, and what follows from it."""
 
     topic: str
     status: Status
@@ -31,14 +31,14 @@ class MachineFact(NamedTuple):
 
 
 class ConfigNeeds(NamedTuple):
-    """A config and its number of ranks, which determine the required hardware and software."""
+    """A config and its number of ranks, from which the required hardware and software follow."""
 
     data: JsonObject
     world_size: int | None = None
     """Number of ranks of the job; None if unknown."""
 
     def offload_device(self, section: str) -> str:
-        """Return the device of `offload_optimizer` or `offload_param`, or `none` if that section is absent."""
+        """Return the device of `offload_optimizer` or `offload_param`; `none` if the section is absent."""
         device = value_at_dotted_path(self.data, f"zero_optimization.{section}.device")
         return device if isinstance(device, str) else "none"
 
@@ -48,7 +48,7 @@ class ConfigNeeds(NamedTuple):
         return "nvme" in (self.offload_device("offload_optimizer"), self.offload_device("offload_param"))
 
     def is_enabled(self, path: str) -> bool:
-        """Whether the switch at a path of the config is `true`."""
+        """Return whether the switch at a path of the config is `true`."""
         return value_at_dotted_path(self.data, path) is True
 
 
@@ -60,7 +60,7 @@ _PROGRAMS = (
 
 
 def examine_machine(machine: Machine, needs: ConfigNeeds = NO_NEEDS) -> Iterator[MachineFact]:
-    """Yield the facts about a machine by topic, including the settings in `needs` that cannot work there."""
+    """Yield the facts about a machine by topic, including settings in `needs` that cannot work on it."""
     yield from _package_versions(machine)
     yield from _examine_accelerator(machine, needs)
     yield from _examine_ops(machine, needs)
@@ -155,7 +155,7 @@ def _examine_accelerator(machine: Machine, needs: ConfigNeeds) -> Iterator[Machi
 
 
 def _examine_visible_devices(selected: str, count: int | None) -> Generator[MachineFact, None, int]:
-    """Yield facts about the GPUs that `CUDA_VISIBLE_DEVICES` selects, and return their number."""
+    """Yield facts about the GPUs selected by `CUDA_VISIBLE_DEVICES`, and return their number."""
     words = [word.strip() for word in selected.split(",") if word.strip()]
     shown = f"CUDA_VISIBLE_DEVICES={selected}"
     if not words or words[0] == "-1":
@@ -218,7 +218,7 @@ def _examine_ops(machine: Machine, needs: ConfigNeeds) -> Iterator[MachineFact]:
 
 
 def _examine_torch_of_built_ops(machine: Machine, built: dict[str, Json]) -> Iterator[MachineFact]:
-    """Compare the installed PyTorch with that of the built ops (op_builder/builder.py, `assert_torch_info`)."""
+    """Compare the installed PyTorch with the one that built the ops (op_builder/builder.py)."""
     info = built.get("torch_info")
     expected = info.get("version") if isinstance(info, dict) else None
     torch = machine.installed_versions.get("torch", "")
@@ -284,7 +284,7 @@ _GPU_OPTIMIZERS = {"adam": "fused_adam", "adamw": "fused_adam", "lamb": "fused_l
 
 
 def _ops_needed_by_config(needs: ConfigNeeds) -> set[str]:
-    """Return the ops that the engine loads for the optimizer and for offload."""
+    """Return the DeepSpeed ops that the engine loads for the optimizer and for offload."""
     name = value_at_dotted_path(needs.data, "optimizer.type")
     kinds = (
         _CPU_OPTIMIZERS if needs.offload_device("offload_optimizer") in ("cpu", "nvme") else _GPU_OPTIMIZERS
@@ -475,7 +475,7 @@ def _examine_launchers(machine: Machine) -> Iterator[MachineFact]:
 
 
 def _examine_ssh_keys(machine: Machine, hosts: list[str]) -> Iterator[MachineFact]:
-    """Look for keys with which the launcher can log in, without trying whether the hosts accept them."""
+    """Check for keys with which the launcher can log in; whether hosts accept them is not tested."""
     home = machine.environ.get("HOME", "/root")
     names = machine.list_folder(os.path.join(home, ".ssh"))
     if (

@@ -1,4 +1,4 @@
-"""Description of a machine from files, environment variables and a few commands, without imports or changes."""
+"""Describe a machine using files, environment variables and a few commands; nothing is imported or changed."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _PATIENCE = 10.0
 
 
 class MountedFileSystem(NamedTuple):
-    """A mounted file system."""
+    """A file system with its mount point and type."""
 
     point: str
     kind: str
 
 
 class InstalledGpu(NamedTuple):
-    """A GPU as `nvidia-smi` lists it."""
+    """A GPU as listed by `nvidia-smi`."""
 
     name: str
     memory: int
@@ -39,7 +39,7 @@ class InstalledGpu(NamedTuple):
 
 
 def run_command(words: Sequence[str]) -> str | None:
-    """Return the output of a command, or None if the command cannot be run or fails."""
+    """Return the output of a command, or None if it cannot be run or fails."""
     try:
         done = subprocess.run(
             list(words), capture_output=True, text=True, errors="replace", timeout=_PATIENCE, check=False
@@ -50,7 +50,7 @@ def run_command(words: Sequence[str]) -> str | None:
 
 
 def memory_lock_limit() -> int | None:
-    """Return the bytes that a process may lock (`ulimit -l`), or None if unlimited or not supported."""
+    """Return how many bytes a process may lock (`ulimit -l`), or None if unlimited or unsupported."""
     try:
         import resource
     except ImportError:  # Windows
@@ -60,7 +60,7 @@ def memory_lock_limit() -> int | None:
 
 
 class Machine:
-    """Read-only view of a machine; tests pass another root, environment and commands.
+    """Read-only view of a machine, in which tests replace the root, the environment and the commands.
 
     Args:
         root: folder that stands for `/`.
@@ -90,7 +90,7 @@ class Machine:
     # Files
 
     def path_on_machine(self, name: str) -> str:
-        """Return the actual path of a file of the machine, below its root."""
+        """Return the actual path of a file below the machine's root."""
         return name if self._root == "/" else os.path.join(self._root, name.lstrip("/"))
 
     def read_text(self, name: str) -> str | None:
@@ -98,22 +98,22 @@ class Machine:
         return _read_text(self.path_on_machine(name))
 
     def exists(self, name: str) -> bool:
-        """Whether a file or folder exists."""
+        """Return whether a file or folder exists."""
         return os.path.exists(self.path_on_machine(name))
 
     def list_folder(self, name: str) -> list[str]:
-        """Return the sorted entries of a folder, or none if the folder cannot be read."""
+        """Return the sorted entries of a folder, or an empty list if it cannot be read."""
         try:
             return sorted(os.listdir(self.path_on_machine(name)))
         except OSError:
             return []
 
     def is_writable(self, name: str) -> bool:
-        """Whether the user may create files in a folder."""
+        """Return whether the user may create files in a folder."""
         return os.access(self.path_on_machine(name), os.W_OK | os.X_OK)
 
     def free_space(self, name: str) -> int | None:
-        """Return the bytes that are free for the user, or None if unknown."""
+        """Return the number of bytes available to the user, or None if unknown."""
         space = self._file_system_stats(name)
         return None if space is None else space.f_bavail * space.f_frsize
 
@@ -129,7 +129,7 @@ class Machine:
             return None
 
     def mount_of(self, name: str) -> MountedFileSystem | None:
-        """Return the file system of a path according to `/proc/mounts`, or None if unknown."""
+        """Return the file system that contains a path according to `/proc/mounts`, or None if unknown."""
         mount = None
         for line in (self.read_text("/proc/mounts") or "").splitlines():
             words = line.split()
@@ -144,7 +144,7 @@ class Machine:
     # Programs and packages
 
     def find_program(self, *names: str) -> str | None:
-        """Return the path of the first of the programs that is in `PATH`, or None if none is."""
+        """Return the path of the first of these programs found in `PATH`, or None."""
         is_windows = self.platform == "win32"
         folders = self.environ.get("PATH", "").split(";" if is_windows else ":")
         suffixes = self.environ.get("PATHEXT", ".EXE").lower().split(";") if is_windows else [""]
@@ -156,7 +156,7 @@ class Machine:
 
     @cached_property
     def installed_versions(self) -> dict[str, str]:
-        """Versions of the installed distributions by lowercase name, from the names of their metadata folders."""
+        """Versions of the installed distributions by lowercase name, taken from their metadata folders."""
         versions: dict[str, str] = {}
         for folder in self.packages:
             try:
@@ -174,7 +174,7 @@ class Machine:
         return next((text for text in texts if text is not None), None)
 
     def assigned_literals(self, *parts: str) -> dict[str, Json]:
-        """Return the literal values that a Python file of a package assigns; the file is read, not imported."""
+        """Return the literals that a package's Python file assigns; it is read, not imported."""
         try:
             tree = ast.parse(self.read_package_file(*parts) or "")
         except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -210,7 +210,7 @@ class Machine:
 
     @cached_property
     def cuda_toolkit_version(self) -> str | None:
-        """Version of the CUDA toolkit that compiles ops, such as `12.4`; None if no toolkit is found."""
+        """Version of the CUDA toolkit that compiles ops, such as `12.4`, or None if there is none."""
         home = self.environ.get("CUDA_HOME") or self.environ.get("CUDA_PATH")
         nvcc = self.find_program("nvcc")
         homes = (
@@ -229,7 +229,7 @@ class Machine:
 
     @cached_property
     def host_memory(self) -> tuple[int, int] | None:
-        """Total and available host memory in bytes, within the limit of a container; None if unknown."""
+        """Total and available host memory in bytes, within a container's limit, or None if unknown."""
         if self.platform == "darwin":
             size = (self.run(("sysctl", "-n", "hw.memsize")) or "").strip()
             return (int(size), int(size)) if size.isdecimal() else None

@@ -1,4 +1,4 @@
-"""`dsconfig elastic`: commands for jobs whose number of nodes changes, one module each."""
+"""`dsconfig elastic`: commands for jobs whose number of nodes changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options and helpers of the `dsconfig elastic` commands that use torch."""
+"""Options and helpers for the `dsconfig elastic` commands that use torch."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def add_job_options(parser: argparse._ActionsContainer) -> None:
 
 
 def add_token_option(parser: argparse._ActionsContainer) -> None:
-    """Add the option for the secret of a store."""
+    """Add the option for the file with a store's secret token."""
     secret = "file with the secret of the store (default: $DSCONFIG_ELASTIC_TOKEN, else no secret)"
     parser.add_argument("--token", metavar="FILE", help=secret)
 
 
 def parse_node_range(text: str) -> tuple[int, int]:
-    """Parse a range of node numbers MIN:MAX; end the run for any other text."""
+    """Parse a range of node counts, MIN:MAX, or end the run with an error."""
     first, colon, last = text.partition(":")
     if not first.isdecimal() or (colon and not last.isdecimal()) or len(text) > 12:
         fail_with_usage_error(f"--nnodes {text}: expected a number of nodes, or MIN:MAX")
@@ -44,7 +44,7 @@ def parse_node_range(text: str) -> tuple[int, int]:
 
 
 def require_posix_signals(command: str) -> None:
-    """End the run where signals cannot be blocked or sent as the agent needs, that is on Windows.
+    """End the run with an error on Windows, where the agent cannot block or send the signals it needs.
 
     `elastic.launch` stops workers with SIGKILL, and blocks SIGTERM while it starts threads.
     """
@@ -55,7 +55,7 @@ def require_posix_signals(command: str) -> None:
 
 
 def import_module_with_torch(module: str) -> ModuleType:
-    """Import a module that requires torch; end the run if torch is missing or too old."""
+    """Import a module that requires torch; end the run with an error if torch is missing or too old."""
     from elastic.agent.torch_compat import OLDEST, release_numbers
 
     installed = _installed_version("torch")
@@ -80,7 +80,7 @@ def _installed_version(package: str) -> str | None:
 
 
 def open_state_store(args: argparse.Namespace, writer: str) -> StateStore:
-    """Return the state store of the job that the options name; end the run if there is none."""
+    """Open the state store of the job given by the options, or end the run with an error."""
     from elastic.agent.job_settings import RendezvousSettings
     from elastic.agent.state_store import StateStore
     from elastic.agent.store_endpoint import parse_endpoint
@@ -98,7 +98,7 @@ def open_state_store(args: argparse.Namespace, writer: str) -> StateStore:
 
 
 def run_guarded(action: Callable[[], object]) -> int:
-    """Run an action; print an error that ends this node's part of a job in one line, and return its exit code."""
+    """Run an action; if an error ends this node's part of a job, print one line and return its exit code."""
     from elastic.agent.errors import AgentError
 
     try:

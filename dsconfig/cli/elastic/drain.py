@@ -22,7 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Request the drain; the agents of the nodes exit with 143 after the next checkpoint, or after a timeout."""
+    """Request that nodes drain; their agents exit with code 143 after the next checkpoint or a timeout."""
     return run_guarded(lambda: _drain_nodes(args))
 
 

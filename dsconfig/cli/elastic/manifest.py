@@ -1,4 +1,4 @@
-"""`dsconfig elastic manifest`: generate the manifest of an elastic job for a scheduler."""
+"""`dsconfig elastic manifest`: generate a scheduler's manifest for an elastic job."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ _NO_ACCOUNT = {"automountServiceAccountToken": False}
 
 
 def pytorchjob_manifest(request: ManifestRequest) -> str:
-    """Return the manifest of a PyTorchJob of Kubeflow.
+    """Return the manifest of a Kubeflow PyTorchJob.
 
     `elasticPolicy.rdzvBackend` accepts only torch's own backends, so the command starts the agent. The policy still
     sets the replica range for an autoscaler.
@@ -128,7 +128,7 @@ def pytorchjob_manifest(request: ManifestRequest) -> str:
 
 
 def trainjob_manifest(request: ManifestRequest) -> str:
-    """Return the manifest of a TrainJob of Kubeflow Trainer, on the runtime `torch-distributed`."""
+    """Return the manifest of a Kubeflow Trainer TrainJob that uses the `torch-distributed` runtime."""
     command = agent_command(request, f"{_store_name(request)}:{STORE_PORT}")
     trainer: JsonObject = {
         "image": request.image,
@@ -149,7 +149,7 @@ def trainjob_manifest(request: ManifestRequest) -> str:
 
 
 def jobset_manifest(request: ManifestRequest) -> str:
-    """Return a JobSet, which does not need Kubeflow: one job for the store, and an indexed job with a pod per node.
+    """Return the manifest of a JobSet, which needs no Kubeflow: a store job, and an indexed job with a pod per node.
 
     The agent's exit codes are final; a pod that was evicted or whose node was lost restarts.
     """
@@ -215,7 +215,7 @@ def _store_name(request: ManifestRequest) -> str:
 
 
 def _store_objects(request: ManifestRequest) -> list[JsonObject]:
-    """Return the service and job of the store, separate so that losing a training node does not end the training.
+    """Return the service and the job of the store, whose separate pod outlives the loss of a training node.
 
     The store's job ends with the training and is deleted an hour later.
     """
@@ -242,7 +242,7 @@ def _store_objects(request: ManifestRequest) -> list[JsonObject]:
 
 
 def _store_pod_spec(request: ManifestRequest) -> JsonObject:
-    """Return the pod of the store, which listens on all addresses, its own being unknown; hence the token."""
+    """Return the spec of the store's pod, which listens on all addresses and therefore requires a token."""
     serve = ["dsconfig", "elastic", "store", "--listen", f"0.0.0.0:{STORE_PORT}"]
     serve += ["--until-ended", request.name]
     store = {"name": "store", "image": request.image, "command": serve, "env": _environment_entries(request)}
@@ -262,7 +262,7 @@ def _manifest_as_yaml(request: ManifestRequest, documents: list[JsonObject]) -> 
 
 
 def slurm_script(request: ManifestRequest) -> str:
-    """Return a batch script with the store on the batch host and agents on all nodes, whose loss does not end the job.
+    """Return a batch script with the store on the batch host and agents on all nodes, which may be lost.
 
     Before the time limit, Slurm signals only the batch shell, which drains the nodes through the store: `srun` itself
     kills its tasks on SIGTERM, and a signal to the step would reach the workers too.
@@ -298,7 +298,7 @@ def slurm_script(request: ManifestRequest) -> str:
 
 
 def skypilot_task(request: ManifestRequest) -> str:
-    """Return a task with an agent on each node and the store on the first; `sky jobs launch` replaces lost nodes.
+    """Return a SkyPilot task with an agent on each node and the store on the first.
 
     SkyPilot stops the other nodes when one fails and restarts all of them: the job continues from its checkpoint on a
     disk that outlives the nodes.
@@ -332,7 +332,7 @@ def skypilot_task(request: ManifestRequest) -> str:
 
 
 def torchx_command(request: ManifestRequest) -> str:
-    """Return a command line for TorchX's component `dist.ddp`, which is stock torchrun with the backend `dsconfig`.
+    """Return a command line for TorchX's `dist.ddp`, which runs stock torchrun with the `dsconfig` backend.
 
     The host of rank 0 runs the store. Not every release of the component has an option for rendezvous settings, and
     `--env` accepts no value with `=`, so each setting is a separate variable. torchrun counts every change of the nodes
@@ -372,7 +372,7 @@ STORE_PORT = 29400
 
 @dataclass(frozen=True, slots=True)
 class ManifestRequest:
-    """Parameters of the manifest of one elastic job."""
+    """The parameters of a manifest for an elastic job."""
 
     name: str
     image: str
@@ -390,13 +390,13 @@ TOKEN = "DSCONFIG_ELASTIC_TOKEN"
 
 
 def admitted_node_range(plan: Plan, processes: int) -> tuple[int, int] | None:
-    """Return the smallest and largest number of nodes with this many processes that the plan admits."""
+    """Return the smallest and largest number of nodes that the plan admits with `processes` per node."""
     counts = [gpus // processes for gpus in plan.gpu_counts if gpus % processes == 0]
     return (counts[0], counts[-1]) if counts else None
 
 
 def agent_command(request: ManifestRequest, endpoint: str) -> list[str]:
-    """Return the command that every node runs."""
+    """Return the command that every node of the job runs."""
     options = {
         "--nnodes": f"{request.min_nodes}:{request.max_nodes}",
         "--nproc-per-node": str(request.processes),

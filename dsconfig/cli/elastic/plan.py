@@ -1,4 +1,4 @@
-"""`dsconfig elastic plan`: show the admissible world sizes of an `elasticity` block, as a table or a plot."""
+"""`dsconfig elastic plan`: show the world sizes that an `elasticity` block admits, as a table or a plot."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def parse_world_sizes(text: str) -> list[int]:
-    """Parse numbers and ranges of world sizes."""
+    """Parse world sizes given as numbers and ranges."""
 
     try:
         return parse_number_ranges(text)
@@ -67,7 +67,7 @@ def parse_world_sizes(text: str) -> list[int]:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run `dsconfig elastic plan`; return 1 if there is no plan."""
+    """Run `dsconfig elastic plan`, and return the exit code, which is 1 without a plan."""
     from dsconfig.cli.handoff.elastic_job import missing_block_hint
     from dsconfig.render.terminal_style import style_of, wrap_lines
     from elastic import ElasticityError
@@ -133,7 +133,7 @@ VERSION = 1
 
 
 def render_table(table: PlanForWorldSizes, name: str, style: TerminalStyle) -> Iterator[str]:
-    """Render the table of a plan in the named format."""
+    """Yield the lines of a plan's table in the named format."""
     yield from {"table": _render_text_table, "json": _render_json, "csv": _render_csv}[name](table, style)
 
 
@@ -231,7 +231,7 @@ _MAX_POINTS = 20_000
 
 
 def render_plot(table: PlanForWorldSizes, suffix: str) -> bytes:
-    """Render the table as a plot in SVG or PNG, with the same bytes for the same table; imports matplotlib.
+    """Draw the table as SVG or PNG; equal tables give equal bytes.
 
     Raises:
         ImportError: matplotlib is not installed.
@@ -246,7 +246,7 @@ def render_plot(table: PlanForWorldSizes, suffix: str) -> bytes:
 
 
 def _plot_samples_per_rank(axes: Axes, table: PlanForWorldSizes) -> None:
-    """Plot the samples per rank and step, which are the micro batch times the accumulation steps."""
+    """Plot the samples per rank and step, which is the micro batch times the accumulation steps."""
     rows = [size.row for size in table.sizes if size.row]
     sizes = [row.world_size for row in rows]
     axes.vlines(sizes, 0.5, [row.micro_batch_size for row in rows], color=_DARK, lw=2, label="micro batch")
@@ -268,7 +268,7 @@ def _plot_samples_per_rank(axes: Axes, table: PlanForWorldSizes) -> None:
 
 
 def _plot_idle_share(axes: Axes, table: PlanForWorldSizes) -> None:
-    """Plot the share of ranks that are idle at each world size, admissible or not."""
+    """Plot the share of idle ranks at each world size, admissible or not."""
     plans = [(table.plan, _LOST, "-", "heuristic" if table.exact else "idle ranks")]
     if table.exact is not None:
         plans.append((table.exact, _DARK, "--", "exact"))
@@ -295,14 +295,14 @@ MOST_SIZES = 100_000
 
 
 def set_gpus_per_node(config: Mapping[str, Json], gpus: int) -> JsonObject:
-    """Return the config with this number of GPUs per node in its `elasticity` block."""
+    """Return the config with this number of GPUs per node in the `elasticity` block."""
     block = config.get(c.ELASTICITY)
     changed = {**block, c.NUM_GPUS_PER_NODE: gpus} if isinstance(block, Mapping) else block
     return {**config, c.ELASTICITY: changed}
 
 
 def world_sizes_of_nodes(config: Mapping[str, Json], nodes: Iterable[int]) -> list[int]:
-    """Return the data-parallel world sizes of these numbers of nodes.
+    """Return the data-parallel world sizes for these node counts.
 
     Raises:
         ElasticityError: the `elasticity` block is not strictly valid.
@@ -321,7 +321,7 @@ def world_sizes_of_nodes(config: Mapping[str, Json], nodes: Iterable[int]) -> li
 
 
 def parse_number_ranges(text: str) -> list[int]:
-    """Parse numbers such as `8,16`, `8:64` or `8:64:8` as ascending whole numbers above 0, both ends included.
+    """Parse positive whole numbers and inclusive ranges, such as `8,16`, `8:64` or `8:64:8`, in ascending order.
 
     Raises:
         ValueError: the text has none of these forms.
@@ -340,7 +340,7 @@ def parse_number_ranges(text: str) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class PlannedWorldSize:
-    """One world size of a plan; without a row, the job runs at `runs_at`, and the share `lost` of its ranks is idle."""
+    """A world size in a plan's table; if it has no row, the job runs at the smaller size `runs_at`."""
 
     world_size: int
     """Number of data-parallel ranks."""
@@ -353,13 +353,13 @@ class PlannedWorldSize:
 
     @property
     def idle_share(self) -> float:
-        """Share of ranks that are idle if the world size is not admissible."""
+        """Share of ranks that stay idle because the world size is not admissible."""
         return 0.0 if self.row else 1 - (self.runs_at or 0) / self.world_size
 
 
 @dataclass(frozen=True, slots=True)
 class PlanForWorldSizes:
-    """A plan for the requested world sizes, and the exact optimum for them if requested."""
+    """A plan applied to the requested world sizes, with the exact optimum for them if requested."""
 
     plan: Plan
     exact: Plan | None
@@ -367,12 +367,12 @@ class PlanForWorldSizes:
 
     @property
     def admitted_world_sizes(self) -> tuple[int, ...]:
-        """Requested world sizes that the plan admits."""
+        """The requested world sizes that the plan admits."""
         return tuple(size.world_size for size in self.sizes if size.row)
 
     @property
     def exactly_admitted_world_sizes(self) -> tuple[int, ...]:
-        """Requested world sizes that the exact optimum admits."""
+        """The requested world sizes that the exact optimum admits."""
         return tuple(size.world_size for size in self.sizes if size.exact)
 
 
@@ -383,7 +383,7 @@ def tabulate_plan(
     exact: bool = False,
     semantics: ElasticitySemantics,
 ) -> PlanForWorldSizes:
-    """Return the table of a config's `elasticity` block, for `world_sizes` or all admissible sizes.
+    """Tabulate the plan of a config's `elasticity` block for `world_sizes`, or for all admissible sizes.
 
     Raises:
         ElasticityError: there is no plan; the message names the key.

@@ -1,4 +1,4 @@
-"""`dsconfig elastic run`: run torch's elastic agent with the plan's rendezvous, or preview it."""
+"""`dsconfig elastic run`: run torch's elastic agent with the plan's rendezvous, or preview the run."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def _check_training_command(args: argparse.Namespace) -> None:
 
 
 def preview_run(args: argparse.Namespace, job: ElasticJob, settings: RendezvousSettings) -> str:
-    """Return the command, the settings, and the batch of each number of nodes; this does not require torch."""
+    """Return the command, the settings, and the batch for each number of nodes; does not require torch."""
     worker_command = [sys.executable, "-u", "-m", "elastic.worker", *args.command]
     command = args.command if args.no_python else worker_command
     timeout, lease = settings.heartbeat_timeout, settings.lease_duration

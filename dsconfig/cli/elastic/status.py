@@ -1,4 +1,4 @@
-"""`dsconfig elastic status`: show the round, members, batch and last events of a job."""
+"""`dsconfig elastic status`: show a job's round, members, batch and latest events."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run `dsconfig elastic status`; return 4 if the store does not answer."""
+    """Run `dsconfig elastic status`, and return the exit code, which is 4 if the store does not answer."""
     return run_guarded(lambda: _print_status(args))
 
 
@@ -53,7 +53,7 @@ def _print_status(args: argparse.Namespace) -> None:
 
 
 def state_as_json(state: JobState) -> dict[str, object]:
-    """Return the state of a job as in the JSON output, whose field names are stable."""
+    """Return a job's state for the JSON output, which has stable field names."""
     return asdict(state, dict_factory=lambda pairs: {_PUBLISHED.get(key, key): value for key, value in pairs})
 
 
@@ -72,7 +72,7 @@ def batch_triplet_of_group(state: JobState) -> dict[str, object] | None:
 
 
 def state_as_text(state: JobState) -> list[str]:
-    """Return the state of a job as text, without terminal escapes, as names and events come from other nodes."""
+    """Return a job's state as text, escaping the names and events that other nodes have sent."""
     row = batch_triplet_of_group(state)
     shown = [
         f"phase        {state.phase}" + (f" ({state.outcome.kind})" if state.outcome else ""),

@@ -1,4 +1,4 @@
-"""`dsconfig elastic store`: serve the store on its own, so that a job survives the loss of any training node."""
+"""`dsconfig elastic store`: serve the store separately, so that a job survives the loss of any training node."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve the store until SIGTERM or Ctrl-C, or the end of a job, and return the exit code."""
+    """Serve the store until SIGTERM, Ctrl-C or the end of a job, and return the exit code."""
     return run_guarded(lambda: _serve_store(args.listen, args.token, args.until_ended, args.linger))
 
 
@@ -82,6 +82,6 @@ def _serve_store(listen: str, secret: str | None, run_id: str | None, linger: fl
 
 
 def _job_outcome(job: StateStore) -> JobOutcome | None:
-    """Return the outcome of the job, once all nodes have left."""
+    """Return the outcome of the job once all nodes have left, until then None."""
     state = job.read() if job.exists() else None
     return None if state is None or state.members else state.outcome

@@ -1,1 +1,1 @@
-"""Handoff from `dsconfig` to the package `elastic`: plan tables, manifests, and torchrun's entry point."""
+"""Connect `dsconfig` to the `elastic` package: plan tables, manifests, and torchrun's entry point."""

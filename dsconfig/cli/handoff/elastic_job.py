@@ -1,4 +1,4 @@
-"""Config and plan of an elastic job, as every node reads them."""
+"""The config and plan of an elastic job, as read on every node."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def read_config(path: str) -> JsonObject:
-    """Read the config in a file as DeepSpeed does.
+    """Read the config from a file like DeepSpeed.
 
     Raises:
         AgentError: the file has no config; the message names the file.
@@ -32,7 +32,7 @@ def read_config(path: str) -> JsonObject:
 
 
 def missing_block_hint(config: Mapping[str, object]) -> str:
-    """Return a hint to add an `elasticity` block, or "" if the config has one."""
+    """Return a hint to add an `elasticity` block, or "" if the config already has one."""
     if isinstance(config.get("elasticity"), dict):
         return ""
     block = '"elasticity": {"enabled": true, "max_train_batch_size": 2048, "micro_batch_sizes": [2, 4, 8]}'

@@ -1,4 +1,4 @@
-"""Rendezvous backend `dsconfig` for stock torchrun: read the config and hand over to `elastic.launch`.
+"""The `dsconfig` rendezvous backend for stock torchrun: read the config, and hand over to `elastic.launch`.
 
     torchrun --nnodes 1:4 --nproc-per-node 8 --rdzv-backend dsconfig --rdzv-endpoint HOST:PORT \\
         --rdzv-conf ds_config=ds.json,nproc_per_node=8 -m elastic.worker train.py
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 def rendezvous_creator() -> Callable[[RendezvousParameters], RendezvousHandler]:
-    """Return the function that torch registers under the name of the entry point."""
+    """Return the function that torch registers for this entry point."""
     return create_rendezvous_handler
 
 
 def create_rendezvous_handler(params: RendezvousParameters) -> RendezvousHandler:
-    """Create the rendezvous handler; end the process with a one-line error if the parameters cannot be used."""
+    """Create the rendezvous handler; for unusable parameters, end the process with a one-line error."""
     from elastic.agent.errors import AgentError
     from elastic.launch import create_handler
 

@@ -1,4 +1,4 @@
-"""Consumers of a DeepSpeed config: their own keys, and the values they fill in for "auto"."""
+"""The libraries that load a DeepSpeed config: their own keys, and the values with which they replace "auto"."""
 
 LOADERS = ("deepspeed", "transformers", "accelerate", "lightning")
 """Programs that read a config, fill in its "auto" values and pass it to DeepSpeed."""

@@ -1,4 +1,4 @@
-"""Launch files of `accelerate launch`: their keys, and the DeepSpeed config that they name or describe."""
+"""Accelerate launch files: their keys, and the DeepSpeed config that they name or describe."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _REMOVED = {"ipex_config": ("0.19", "1.13"), "tp_config": ("1.4", "1.7")}
 
 
 def words_available_in_version(words: Iterable[str], version: str | None) -> frozenset[str]:
-    """Return the keys or values among `words` that a version of Accelerate supports; None is the newest version."""
+    """Return those keys or values that a version of Accelerate supports; None is the newest version."""
     if version is None:
         return frozenset(words)
     return frozenset(each for each in words if version_tuple(_ADDED.get(each, "0")) <= version_tuple(version))
@@ -92,7 +92,7 @@ LAUNCHERS = ("pdsh", "standard", "openmpi", "mvapich", "mpich", "nossh", "slurm"
 
 
 def is_launch_file(data: object) -> TypeGuard[JsonObject]:
-    """Whether an object is an Accelerate launch file that uses DeepSpeed."""
+    """Return whether an object is an Accelerate launch file that uses DeepSpeed."""
     if not isinstance(data, dict) or not (BLOCK in data or "distributed_type" in data):
         return False
     return (
@@ -101,13 +101,13 @@ def is_launch_file(data: object) -> TypeGuard[JsonObject]:
 
 
 def deepspeed_block(data: Mapping[str, Json]) -> JsonObject:
-    """Return the block `deepspeed_config` of a launch file, or an empty object if there is none."""
+    """Return the `deepspeed_config` block of a launch file, or an empty object without one."""
     value = data.get(BLOCK)
     return value if isinstance(value, dict) else {}
 
 
 def world_size_in_launch_file(data: Json) -> int | None:
-    """Return the world size that a launch file sets: `num_processes`, which Accelerate counts over all nodes."""
+    """Return a launch file's world size, which is `num_processes` over all nodes, or None."""
     count = data.get("num_processes") if isinstance(data, dict) else None
     return count if type(count) is int and count > 0 else None
 
@@ -118,7 +118,7 @@ def world_size_in_launch_file(data: Json) -> int | None:
 
 
 def zero_stage_of_block(settings: Mapping[str, Json]) -> int:
-    """Return the ZeRO stage that a `deepspeed_config` block sets, 2 by default.
+    """Return the ZeRO stage in a `deepspeed_config` block, which defaults to 2.
 
     Raises:
         ValueError: the value is not an integer.
@@ -128,7 +128,7 @@ def zero_stage_of_block(settings: Mapping[str, Json]) -> int:
 
 
 def disables_partitioned_loading(data: Json) -> bool:
-    """Whether a launch file disables partitioned loading of the model, which is on by default at stage 3.
+    """Return whether a launch file disables partitioned model loading, the default at stage 3.
 
     Source: accelerate utils/dataclasses.py:DeepSpeedPlugin.__post_init__, `zero3_init_flag`.
     """
@@ -204,7 +204,7 @@ _LAUNCH_PATHS: Mapping[tuple[str, ...], KeyPath] = {
 
 
 def path_in_launch_file(path: KeyPath, data: Mapping[str, Json]) -> KeyPath | None:
-    """Return the path of the launch file key that sets the config value at `path`, or None if no key does."""
+    """Return which launch-file key sets the config value at `path`, or None."""
     for length in range(len(path), 0, -1):
         launch_path = _LAUNCH_PATHS.get(tuple(str(part) for part in path[:length]))
         if launch_path is not None:

@@ -1,4 +1,4 @@
-"""Autofill: the config that Transformers and Accelerate build before DeepSpeed sees it, step by step."""
+"""Simulate step by step how Transformers and Accelerate fill a config before DeepSpeed sees it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MessageKind: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class AutofillMessage:
-    """A message to the user about how the autofill determined a value."""
+    """A message about how the autofill determined a value."""
 
     kind: MessageKind
     """`environment`: a variable was used. `overridden`, `removed`, `written`: the config differs from the
@@ -34,7 +34,7 @@ class AutofillMessage:
 
 @dataclass(frozen=True, slots=True)
 class FilledValue:
-    """The value that a consumer fills in for an "auto", or for a key that it adds."""
+    """A value with which a consumer replaces "auto", or that it adds under a new key."""
 
     key: str
     value: Json
@@ -44,7 +44,7 @@ class FilledValue:
 
 @dataclass(frozen=True, slots=True)
 class ArgumentMismatch:
-    """A value in the config that differs from the training argument it must equal."""
+    """A config value that differs from the training argument to which it must be equal."""
 
     key: str
     written: Json
@@ -60,7 +60,7 @@ class ArgumentMismatch:
 
 @dataclass(slots=True)
 class AutofillState:
-    """State of the autofill of one config."""
+    """The state of filling one config."""
 
     config: JsonObject
     consumer: ConfigConsumer
@@ -76,7 +76,7 @@ class AutofillState:
     """Keys that stay "auto" here because the value that the consumer fills in is unknown."""
 
     def fill_key(self, key: str, value: Json, origin: str, *, must_match: bool = False) -> None:
-        """Replace "auto" by `value`; compare any other value with it if the two must match."""
+        """Replace "auto" with `value`; if the two must match, compare any other value with it."""
         *sections, last = key.split(".")
         node: Json = self.config
         for section in sections:
@@ -93,7 +93,7 @@ class AutofillState:
             self.mismatches.append(ArgumentMismatch(key, current, origin, value))
 
     def fill_from_table(self, key: str, value: Json, *, compared: bool = True) -> None:
-        """Fill a key with the origin and matching requirement from the consumer's table.
+        """Fill a key using the origin and matching requirement from the consumer's table.
 
         `compared`: whether to compare an existing value at all.
         """
@@ -101,17 +101,17 @@ class AutofillState:
         self.fill_key(key, value, entry.origin, must_match=entry.must_match and compared)
 
     def insert_key(self, key: str, value: Json, origin: str) -> None:
-        """Add a key that the consumer writes at the top level."""
+        """Add a top-level key that the consumer writes."""
         self.config[key] = value
         self.filled.append(FilledValue(key, value, origin))
 
     def record_rejection(self, text: str, key: str) -> None:
-        """Record that the consumer will raise, and why."""
+        """Record that, and why, the consumer will raise an error."""
         self.messages.append(AutofillMessage("refused", text, key))
 
 
 def find_auto_keys(section: Mapping[str, Json], prefix: str = "") -> Iterator[str]:
-    """Yield the dotted path of every "auto" in objects; lists are not searched."""
+    """Yield the dotted path of each "auto" in nested objects, but not in lists."""
     for key, value in section.items():
         if isinstance(value, dict):
             yield from find_auto_keys(value, f"{prefix}{key}.")
@@ -127,7 +127,7 @@ PERSISTENCE = f"{ZERO}.stage3_param_persistence_threshold"
 
 
 def fill_bucket_sizes(filling: AutofillState, *, all_stages: bool) -> None:
-    """Fill ZeRO's bucket sizes; `all_stages` includes those that only stage 3 uses."""
+    """Fill ZeRO's bucket sizes; with `all_stages`, even those that only stage 3 uses."""
     does = filling.consumer.includes_change
     nested = filling.consumer.name == "transformers" and does("text_config")
     model = filling.model
@@ -150,7 +150,7 @@ def fill_bucket_sizes(filling: AutofillState, *, all_stages: bool) -> None:
 
 
 def fill_from_arguments(filling: AutofillState, ranks: int | None) -> None:
-    """Fill values from the Trainer's arguments. Source: HfTrainerDeepSpeedConfig.trainer_config_process."""
+    """Fill values from the Trainer's arguments (HfTrainerDeepSpeedConfig.trainer_config_process)."""
     args = filling.args
     micro, steps = (
         args.positive_integer("per_device_train_batch_size"),
@@ -190,7 +190,7 @@ def fill_from_arguments(filling: AutofillState, ranks: int | None) -> None:
 
 
 def trainer_mixed_precision(filling: AutofillState) -> str | None:
-    """Return the mixed precision that the Trainer passes to Accelerate's plugin, or None if unknown."""
+    """Return the mixed precision that the Trainer passes to Accelerate, or None if unknown."""
     if not filling.has_arguments:
         return "no"
     fp16, bf16 = (
@@ -203,7 +203,7 @@ def trainer_mixed_precision(filling: AutofillState) -> str | None:
 
 
 def fill_from_model(filling: AutofillState) -> None:
-    """Fill values from the model and the number of steps. Source: HfTrainerDeepSpeedConfig.trainer_config_finalize."""
+    """Fill values from the model and the step count (HfTrainerDeepSpeedConfig.trainer_config_finalize)."""
     zero = filling.config.get(ZERO)
     stage = zero.get("stage") if isinstance(zero, dict) else None
     fill_bucket_sizes(filling, all_stages=stage == 3)
@@ -231,7 +231,7 @@ _BATCH = "micro batch × accumulation steps × data-parallel ranks"
 
 
 def fill_from_plugin(filling: AutofillState, precision: str | None, *, sure: bool = True) -> None:
-    """Fill the values that Accelerate fills when it creates the plugin.
+    """Fill the values that Accelerate sets when it creates the plugin.
 
     Source: accelerate utils/dataclasses.py, DeepSpeedPlugin.__post_init__ and set_mixed_precision.
     """
@@ -272,7 +272,7 @@ def _fill_precision(filling: AutofillState, precision: str, *, sure: bool) -> No
 
 
 def fill_in_accelerator_prepare(filling: AutofillState, ranks: int | None, sp: int) -> None:
-    """Fill the values that `Accelerator._prepare_deepspeed` fills; the Trainer calls it too."""
+    """Fill the values that `Accelerator._prepare_deepspeed` sets, also for the Trainer."""
     args = filling.args
     if MICRO not in filling.config and not filling.consumer.includes_change("no_micro"):
         filling.record_rejection(f"accelerate rejects a config without `{MICRO}`", MICRO)
@@ -308,7 +308,7 @@ def fill_in_accelerator_prepare(filling: AutofillState, ranks: int | None, sp: i
 
 
 def _overwrite_accumulation_steps(filling: AutofillState) -> None:
-    """Overwrite the accumulation steps with the Accelerator's own, as versions before 0.23 do."""
+    """Overwrite the accumulation steps with the Accelerator's own, as before Accelerate 0.23."""
     accelerator_steps = filling.args.positive_integer("gradient_accumulation_steps")
     if accelerator_steps is not None and filling.config.get(STEPS) != accelerator_steps:
         filling.insert_key(
@@ -317,7 +317,7 @@ def _overwrite_accumulation_steps(filling: AutofillState) -> None:
 
 
 def _fill_from_dummy_objects(filling: AutofillState, ranks: int | None) -> None:
-    """Fill values from DummyOptim and DummyScheduler, the script's placeholders for what the config defines."""
+    """Fill values from DummyOptim and DummyScheduler, placeholders for what the config defines."""
     args = filling.args
     learning_rate = args.number_argument("learning_rate")
     if "optimizer" in filling.config:
@@ -345,7 +345,7 @@ def _fill_from_dummy_objects(filling: AutofillState, ranks: int | None) -> None:
 
 
 def add_lightning_batch(filling: AutofillState) -> None:
-    """Add the micro batch of the data loader and the Trainer's accumulation steps, if the config lacks them.
+    """Add the data loader's micro batch and the Trainer's accumulation steps unless configured.
 
     Source: lightning pytorch/strategies/deepspeed.py,
     DeepSpeedStrategy._format_batch_size_and_grad_accum_config.
@@ -380,14 +380,14 @@ def add_lightning_batch(filling: AutofillState) -> None:
 
 
 class AssumedArguments(NamedTuple):
-    """Names of training arguments whose values are unknown, and typical values of some of them."""
+    """Training arguments with unknown values, and typical values for some of them."""
 
     unknown: frozenset[str] = frozenset()
     likely: Mapping[str, Json] = MappingProxyType({})
 
 
 class MissingArgumentsError(ValueError):
-    """A value must be filled from training arguments that are not given."""
+    """A value can only be filled from training arguments that were not given."""
 
     def __init__(self, missing: Sequence[str], reason: str, *hints: str) -> None:
         super().__init__(reason)
@@ -407,7 +407,7 @@ def autofill_config(
     sp: int = 1,
     assumed: AssumedArguments = _NOTHING_ASSUMED,
 ) -> AutofillState:
-    """Fill a config in place, as the consumer would on `ranks` ranks (None if the number is unknown).
+    """Fill a config in place as the consumer would on `ranks` ranks (None if unknown).
 
     Raises:
         MissingArgumentsError: the batch needs training arguments, and none were given.
@@ -436,7 +436,7 @@ def autofill_config(
 
 
 def _assumed_values(config: JsonObject, assumed: AssumedArguments) -> Mapping[str, Json]:
-    """Return the values to assume for unknown arguments, unless the config contradicts them."""
+    """Return the values to assume for unknown arguments, except where the config contradicts them."""
     likely = {name: value for name, value in assumed.likely.items() if name in assumed.unknown}
     for name, value in likely.items():
         block = config.get(name)
@@ -446,7 +446,7 @@ def _assumed_values(config: JsonObject, assumed: AssumedArguments) -> Mapping[st
 
 
 def _require_arguments(filling: AutofillState, assumed: AssumedArguments) -> None:
-    """Raise if a value must be filled, and neither training arguments nor a default supply it."""
+    """Raise an error if neither training arguments nor a default supply a required value."""
     consumer = filling.consumer
     if consumer.name == "accelerate":
         filling.has_arguments = True  # every argument but the batch size has a default
@@ -470,7 +470,7 @@ def _require_arguments(filling: AutofillState, assumed: AssumedArguments) -> Non
 
 
 def _message_about_remaining_auto(key: str, consumer: ConfigConsumer) -> AutofillMessage:
-    """Return the message about an "auto" that remains after all steps of the autofill."""
+    """Return the message about an "auto" that no step of the autofill replaces."""
     origin = consumer.origin_of_value(key)
     if origin is None and not consumer.includes_change("plugin"):
         return AutofillMessage("unfilled", f"`{key}` stays `auto`, which {consumer.name} does not fill", key)

@@ -1,4 +1,4 @@
-"""Consumers by name: the keys that each fills, when, and from what."""
+"""The consumers by name: the keys that each one fills, when, and from what."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ or in `Accelerator.prepare`.
 
 
 class AutofillRule(NamedTuple):
-    """Rule by which a consumer replaces one "auto"; with `must_match`, a different value in the config is an error."""
+    """How a consumer replaces one "auto"; with `must_match`, any other value in the config is an error."""
 
     key: str
     origin: str
@@ -35,7 +35,7 @@ class AutofillRule(NamedTuple):
 
 
 class ConfigConsumer(NamedTuple):
-    """A library that loads configs; `defaults` apply to training arguments that are not given."""
+    """A library that loads configs, with defaults for training arguments that are not given."""
 
     name: str
     own_keys: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class ConfigConsumer(NamedTuple):
         return frozenset({"per_device_train_batch_size", *self.defaults})
 
     def includes_change(self, word: str) -> bool:
-        """Whether this version includes a change of `consumer_versions.CHANGES`."""
+        """Return whether this version includes a change listed in `consumer_versions.CHANGES`."""
         return version_includes_change(word, self.name, self.version)
 
     def at_version(self, version: str | None) -> ConfigConsumer:
@@ -68,7 +68,7 @@ class ConfigConsumer(NamedTuple):
         return consumer._replace(fills=(*fills, *former))
 
     def origin_of_value(self, key: str) -> str | None:
-        """Return the source of the value that the consumer fills in for `key`, or None if it does not fill the key."""
+        """Return where the consumer takes the value for `key` from, or None if it does not fill it."""
         return next((fill.origin for fill in self.fills if fill.key == key), None)
 
 
@@ -244,7 +244,7 @@ BY_NAME: Mapping[str, ConfigConsumer] = {
 
 
 def consumer_from_spec(spec: str) -> ConfigConsumer:
-    """Return the consumer that a spec such as `transformers==4.45` names."""
+    """Return the consumer for a spec such as `transformers==4.45`."""
     name, version = split_consumer_spec(spec)
     return BY_NAME[name].at_version(version)
 
@@ -254,7 +254,7 @@ def consumer_from_spec(spec: str) -> ConfigConsumer:
 
 @cache
 def keys_not_filled(spec: str) -> frozenset[str]:
-    """Return the keys that the newest version fills, but not the version in a spec such as `accelerate==1.2`."""
+    """Return the keys that the newest version of a consumer fills but the version in the spec does not."""
     name, version = split_consumer_spec(spec)
     if version is None:
         return frozenset()

@@ -1,4 +1,4 @@
-"""Versions of Transformers and Accelerate that fill or reject configs differently, and consumer specs.
+"""Versions in which Transformers or Accelerate changed how configs are filled or rejected, and consumer specs.
 
 The spec `transformers==4.45` means the Trainer of that version, `transformers` the newest known one.
 """
@@ -12,7 +12,7 @@ from dsconfig.job.consumers import CONSUMERS, HUGGING_FACE
 
 
 class BehaviorChange(NamedTuple):
-    """A change of a consumer's behavior, and the version that made it."""
+    """A change in a consumer's behavior, and the version that introduced it."""
 
     word: str
     """Name by which code asks for the change; see `version_includes_change`."""
@@ -198,7 +198,7 @@ Source: transformers dependency_versions_table.py, checked by integrations/deeps
 
 
 def minimum_deepspeed_release(consumer: str, version: str | None) -> str | None:
-    """Return the oldest DeepSpeed release with which a consumer starts, or None if there is no such limit."""
+    """Return the oldest DeepSpeed release that a consumer supports, or None without a limit."""
     if consumer != "transformers":
         return None
     limits = [
@@ -218,7 +218,7 @@ _LAST_OF_SERIES = {"transformers": ((4, 57),), "accelerate": ((0, 34),)}
 
 
 def unknown_version_note(consumer: str, version: str | None) -> str | None:
-    """Return a note if a version is newer than the newest known one or was never released, otherwise None."""
+    """Return a note if a version is newer than the newest known one or was never released, else None."""
     newest = NEWEST_READ.get(consumer)
     if version is None or newest is None:
         return None
@@ -239,13 +239,13 @@ _SPEC = r"(\w+)==\d{1,6}(?:\.[0-9a-z]{1,20}){0,6}"
 
 
 def split_consumer_spec(spec: str) -> tuple[str, str | None]:
-    """Split a spec such as `transformers==4.45` into the consumer and its version; None is the newest version."""
+    """Split a spec such as `transformers==4.45` into name and version; None is the newest version."""
     name, equals, version = spec.partition("==")
     return name, version if equals else None
 
 
 def is_consumer_spec(spec: object) -> bool:
-    """Whether `spec` names a consumer, optionally with a version."""
+    """Return whether `spec` names a consumer, optionally with a version."""
     if not isinstance(spec, str):
         return False
     match = re.fullmatch(_SPEC, spec)
@@ -265,7 +265,7 @@ def version_tuple(version: str) -> tuple[int, ...]:
 
 
 def version_includes_change(word: str, consumer: str, version: str | None) -> bool:
-    """Whether a consumer's version includes the change named `word`; True if the consumer has no such change."""
+    """Return whether a consumer version includes a change; True if the consumer does not list it."""
     if version is None:
         return True
     return all(
@@ -276,7 +276,7 @@ def version_includes_change(word: str, consumer: str, version: str | None) -> bo
 
 
 def includes_all_changes(consumer: str, version: str) -> bool:
-    """Whether a version of a consumer includes all of the consumer's known changes."""
+    """Return whether a consumer version includes all known changes."""
     return all(
         version_tuple(version) >= version_tuple(each.since) for each in CHANGES if each.consumer == consumer
     )

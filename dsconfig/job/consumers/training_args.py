@@ -1,4 +1,4 @@
-"""Training arguments from which a consumer fills "auto", their files, and the defaults of TRL."""
+"""The training arguments from which a consumer replaces "auto", files with them, and TRL's defaults."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MAX_VALUE = 1 << 63
 
 
 class ConsumerArguments:
-    """Training arguments with the consumer's defaults; queried by name and type.
+    """Training arguments combined with the consumer's defaults, to be looked up by name and type.
 
     Raises:
         ValueError: an unknown argument resembles one that fills a key.
@@ -55,7 +55,7 @@ class ConsumerArguments:
             self._reject_argument_typos(known_names, known_names | launcher_keys)
 
     def _reject_argument_typos(self, known_names: frozenset[str], valid: frozenset[str]) -> None:
-        """Raise for a typo of an argument that fills a key; any other unknown argument fills nothing."""
+        """Raise an error for a typo of an argument that fills a key."""
         words = index_words(sorted(known_names))
         for name, value in self.values.items():
             if name in valid or value is None:
@@ -72,7 +72,7 @@ class ConsumerArguments:
                 )
 
     def number_argument(self, name: str) -> Json:
-        """Return the value of a numeric argument or its default, or None if it has neither."""
+        """Return a numeric argument or its default, or None if there is neither."""
         value = self._argument_or_default(name)
         if value is None:
             return None
@@ -81,14 +81,14 @@ class ConsumerArguments:
         return value
 
     def positive_integer(self, name: str) -> int | None:
-        """Return the value of a positive integer argument or its default, or None if it has neither."""
+        """Return a positive integer argument or its default, or None if there is neither."""
         value = self.number_argument(name)
         if value is not None and (not isinstance(value, int) or value < 1):
             raise ValueError(_describe_wrong_type(name, value, "an integer of at least 1"))
         return value
 
     def is_any_true(self, *names: str) -> bool | None:
-        """Whether any of these boolean arguments is true; None if unknown."""
+        """Return whether any of these boolean arguments is true, or None if unknown."""
         values = [self._boolean_argument(name) for name in names]
         return True if True in values else None if None in values else False
 
@@ -101,18 +101,18 @@ class ConsumerArguments:
         return value
 
     def text_argument(self, name: str) -> str | None:
-        """Return the value of a string argument or its default, or None if it has neither."""
+        """Return a string argument or its default, or None if there is neither."""
         value = self._argument_or_default(name)
         # YAML 1.1 parses `mixed_precision: no` as false.
         return "no" if value is False and name == "mixed_precision" else None if value is None else str(value)
 
     def training_steps(self) -> int | None:
-        """Return the number of training steps, or None if it depends on the size of the data."""
+        """Return the number of training steps, or None if it depends on the data set's size."""
         steps = self.number_argument("max_steps")
         return steps if steps is not None and steps > 0 else None
 
     def warmup_steps(self, total: int | None, *, least: int = 1) -> int | None:
-        """Return the number of warm-up steps, at least `least`; a value below 1 is a fraction of all steps."""
+        """Return the number of warmup steps, where a value below 1 is a fraction of all steps."""
         steps = self.number_argument("warmup_steps")
         if steps is None:
             return None
@@ -145,7 +145,7 @@ _HIDDEN_SIZE_NAMES = ("d_model", "n_embd", "dim", "emb_dim", "embed_dim", "hidde
 
 
 def hidden_size(model: Mapping[str, Json], *, nested: bool) -> int | None:
-    """Return a model's hidden size, or the largest of several; `nested` also searches `text_config`."""
+    """Return a model's hidden size, or the largest of several; `nested` includes that of `text_config`."""
     for name in ("hidden_size", "hidden_sizes", *_HIDDEN_SIZE_NAMES):
         value = model.get(name)
         sizes = [size for size in (value if isinstance(value, list) else [value]) if type(size) is int]
@@ -209,7 +209,7 @@ _BF16_SINCE = "0.19"
 
 
 def is_trl_config_class(name: str) -> bool:
-    """Whether `name` is a TRL class of training arguments."""
+    """Return whether `name` is a TRL class of training arguments."""
     return name in _LEARNING_RATES or name in _BASE_CLASSES
 
 

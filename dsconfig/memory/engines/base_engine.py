@@ -1,4 +1,4 @@
-"""`Engine`: the passes of each micro batch and the phases of a step; `Feature`: a part that composes with an engine."""
+"""`Engine`, which simulates micro batches and training steps, and `Feature`, which extends an engine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GATHERED = "gathered parameters"
 
 
 class Engine:
-    """A DeepSpeed engine after `initialize` and a first step, with its features.
+    """Simulation of a DeepSpeed engine and its features, after `initialize` and a first step.
 
     Methods with a leading underscore follow the ZeRO optimizers; features are called at the same moments.
     """
@@ -47,7 +47,7 @@ class Engine:
 
     # ------------------------------------------------------------ load
     def load(self) -> None:
-        """Allocate the memory that building the model and the engine takes, in order."""
+        """Allocate the memory needed to build the model and the engine, in the order of the real code."""
         self._load()
         for feature in self.features:
             feature.load()
@@ -76,7 +76,7 @@ class Engine:
 
     @property
     def construction_state_bytes(self) -> int:
-        """Bytes of states from the optimizer's constructor; a client optimizer still sees unsharded layers."""
+        """Bytes of states that the optimizer's constructor creates; a client optimizer still sees unsharded layers."""
         is_unsharded = self.setup.optimizer.is_client and self.setup.quirks.autotp_runs_in_initialize
         return self.setup.early_state_itemsize * sum(
             weight.numel * (weight.tp_size if is_unsharded else 1) for weight in self.trainable
@@ -84,14 +84,14 @@ class Engine:
 
     @property
     def model_numel(self) -> int:
-        """Number of parameters of the whole model, across tensor-parallel and expert-parallel ranks."""
+        """Number of parameters of the whole model, over all tensor- and expert-parallel ranks."""
         return sum(
             weight.numel * (self.tape.ep_size if weight.is_expert else weight.tp_size)
             for weight in self.tape.weights
         )
 
     def ranks_of(self, weight: ModelParameter) -> int:
-        """Return the number of data-parallel ranks that share a parameter's gradients, states and stage 3 shards."""
+        """Return the number of data-parallel ranks that divide a parameter's gradients, states and shards."""
         setup = self.setup
         if setup.tp_size > 1 and setup.stage == 3 and setup.zero_init and not weight.created_after_init:
             # `zero.Init` partitions over all ranks: it runs before AutoTP.
@@ -99,13 +99,13 @@ class Engine:
         return setup.dp_world_size // (self.tape.ep_size if weight.is_expert else 1)
 
     def largest_block_in(self, phase: str) -> int:
-        """Return the bytes of the largest gradient, or of the largest parameter for the save phase."""
+        """Return the bytes of the largest gradient, or in the save phase, of the largest parameter."""
         weights = self.tape.weights if phase == SAVE else self.trainable
         return self.setup.itemsize * max((weight.numel for weight in weights), default=0)
 
     # ------------------------------------------------------------ at rest
     def allocate_at_rest(self) -> None:
-        """Allocate the memory that is kept between steps, with the padding of pinned memory."""
+        """Allocate the memory that persists between steps, including the padding of pinned memory."""
         self.ledger.allocate(PINNED, self.pinned_padding() if self.setup.has_separate_host else 0, host=True)
         self._allocate_at_rest()
         for feature in self.features:
@@ -115,21 +115,21 @@ class Engine:
         raise NotImplementedError
 
     def pinned_padding(self) -> int:
-        """Return the bytes that pinned host tensors take beyond their size; see the function of that name."""
+        """Return the bytes of padding in pinned host tensors; see the module-level `pinned_padding`."""
         return self._pinned_padding() + sum(feature.pinned_padding() for feature in self.features)
 
     def _pinned_padding(self) -> int:
         return 0
 
     def state_bytes(self, group: int, numel: int, default: int) -> int:
-        """Return the bytes of a group's optimizer states, which are `default` unless a feature changes them."""
+        """Return the bytes of a group's optimizer states: `default` unless a feature changes them."""
         for feature in self.features:
             default = feature.state_bytes(group, numel, default)
         return default
 
     # ------------------------------------------------------------ run
     def run(self) -> None:
-        """Run one step: all micro batches, the last one with the gradient accumulation boundary."""
+        """Run one step; the last micro batch is the gradient accumulation boundary."""
         steps = self.setup.gradient_accumulation_steps
         # Micro batches between the first and the last are identical.
         for number in range(min(steps, MIDDLE + 2)):
@@ -174,16 +174,16 @@ class Engine:
                 )
 
     def _consolidate(self) -> None:
-        """Gather the whole model if parameters are partitioned and the config asks for it."""
+        """Gather the whole model if its parameters are partitioned and the config asks for it."""
 
     def _before_forward(self) -> None:
-        """Prepare a micro batch's forward pass."""
+        """Prepare the engine for the forward pass of a micro batch."""
 
     def _before_backward(self) -> None:
-        """Prepare a micro batch's backward pass."""
+        """Prepare the engine for the backward pass of a micro batch."""
 
     def _after_backward(self) -> None:
-        """Finish a micro batch's backward pass."""
+        """Finish the backward pass of a micro batch."""
 
     def step(self) -> None:
         """Update the weights at the end of a step."""
@@ -198,19 +198,19 @@ class Engine:
 
     # ------------------------------------------------------------ hooks of a pass
     def enter_module(self, number: int, forward: bool) -> None:
-        """Run the hook before a module's forward or backward."""
+        """Run the hook that precedes a module's forward or backward."""
 
     def leave_module(self, number: int, forward: bool) -> None:
-        """Run the hook after a module's forward or backward."""
+        """Run the hook that follows a module's forward or backward."""
 
     def set_recomputing_module(self, number: int | None) -> None:
-        """Set the module whose recomputation starts, or None when the recomputation ends."""
+        """Set the module whose recomputation starts, or None at the end of the recomputation."""
 
     def hold_view(self, weight: ModelParameter) -> None:
-        """Run the hook for a view of a weight that is saved in the graph."""
+        """Run the hook for a view of a weight that the autograd graph saves."""
 
     def release_view(self, weight: ModelParameter) -> None:
-        """Run the hook for a saved view that is freed."""
+        """Run the hook for a saved view that is being freed."""
 
     def receive_gradient(self, weight: ModelParameter, count: int) -> None:
         """Run the hook for a complete gradient of `count` bytes."""
@@ -224,14 +224,14 @@ class Engine:
     # ------------------------------------------------------------ services
 
     def count_collective(self, name: str, numel: int, itemsize: int, ranks: int = 0, count: int = 1) -> None:
-        """Record `count` calls of a collective, among all ranks or in a group of `ranks`."""
+        """Record `count` calls of a collective, over all ranks or a group of `ranks`."""
         key = (self.ledger.rank.phase, name, itemsize, ranks or self.setup.dp_world_size)
         calls, total = self.calls.get(key, (0, 0))
         times = self.repeats * count
         self.calls[key] = (calls + times, total + numel * times)
 
     def update_group(self, group: int, numel: int, largest: int, *, host: bool = False) -> None:
-        """Update a group of parameters by a feature that does so, or else by the engine; see `update`."""
+        """Update a parameter group, through a feature that handles it or else as the engine does; see `update`."""
         if not any(feature.update_group(group, numel, host=host) for feature in self.features):
             self._update_group(numel, largest, host=host)
 
@@ -239,7 +239,7 @@ class Engine:
         self.update(numel, largest, host=host)
 
     def update(self, numel: int, largest: int, *, host: bool = False) -> None:
-        """Allocate temporary tensors of the optimizer for `numel` elements; the largest tensor has `largest`."""
+        """Allocate the optimizer's temporary tensors for `numel` elements; the largest tensor has `largest`."""
         if self.updates_in_place:
             return
         rule = self.setup.optimizer
@@ -256,7 +256,7 @@ class Engine:
 
 
 class Feature:
-    """A feature that composes with an engine; its methods stand for the moments of a run, in order.
+    """Part of DeepSpeed that changes an engine's memory; its methods are called at fixed moments of a run.
 
     Every method does nothing by default. Several features of one engine are called in turn.
     """
@@ -273,47 +273,47 @@ class Feature:
     # ------------------------------------------------------------ load
 
     def build(self) -> bool:
-        """Build the model and move it to the device, or return False to leave that to the engine."""
+        """Build the model and move it to the device; return False to leave that to the engine."""
         return False
 
     def shard_model(self) -> None:
-        """Replace modules of the model, which was built on the host."""
+        """Replace modules of the model after it was built on the host."""
 
     def flatten_copy_bytes(self, weights: list[ModelParameter]) -> int:  # noqa: ARG002
-        """Return the bytes of the copies that are made while these weights are flattened or partitioned."""
+        """Return the bytes of the copies that are made while flattening or partitioning these weights."""
         return 0
 
     def before_partition(self) -> None:
-        """Allocate the memory that exists before stage 3 partitions the parameters."""
+        """Allocate the memory that must exist before stage 3 partitions the parameters."""
 
     def after_zero_init(self) -> None:
-        """Change parameters after `zero.Init` created them."""
+        """Change parameters that `zero.Init` has created."""
 
     def is_on_nvme(self, weight: ModelParameter) -> bool:  # noqa: ARG002
-        """Whether the new shard of a parameter goes to NVMe."""
+        """Return whether the new shard of a parameter is stored on NVMe."""
         return False
 
     def allocate_offloaded_shards(self) -> bool:
-        """Allocate the shards of offloaded parameters, or return False to keep all of them on the host."""
+        """Allocate the shards of offloaded parameters; return False to keep all of them on the host."""
         return False
 
     def before_masters(self) -> None:
-        """Allocate the memory that exists before stage 3 creates the master weights."""
+        """Allocate the memory that must exist before stage 3 creates the master weights."""
 
     def swap_out_masters(self, group: int, count: int) -> None:
-        """Write `count` bytes of new master weights of a swapped group to NVMe."""
+        """Write `count` bytes of new master weights of a swapped sub-group to NVMe."""
 
     def creates_states_with_masters(self, group: int) -> bool:  # noqa: ARG002
-        """Whether the optimizer states of a group exist before the first step."""
+        """Return whether a group's optimizer states are created with the master weights."""
         return False
 
     def load(self) -> None:
-        """Allocate the memory that the feature adds at the end of initialization."""
+        """Allocate the memory that the feature needs at the end of initialization."""
 
     # ------------------------------------------------------------ at rest
 
     def state_bytes(self, group: int, numel: int, default: int) -> int:  # noqa: ARG002
-        """Return the bytes of a group's optimizer states, which are `default` without the feature.
+        """Return the bytes of a group's optimizer states, or `default` to leave them unchanged.
 
         `numel` is the number of elements in the group; below stage 3 all parameters are one group.
         """
@@ -323,32 +323,32 @@ class Feature:
         """Allocate the memory that the feature keeps between steps."""
 
     def pinned_padding(self) -> int:
-        """Return the bytes that the feature's pinned host tensors take beyond their size."""
+        """Return the bytes of padding in the feature's pinned host tensors."""
         return 0
 
     # ------------------------------------------------------------ backward
 
     def before_backward(self) -> None:
-        """Prepare the backward pass of a micro batch."""
+        """Prepare the feature for the backward pass of a micro batch."""
 
     def receive_gradient(self, weight: ModelParameter, count: int) -> None:
-        """Observe a complete gradient of `count` bytes before the engine receives it."""
+        """Handle a complete gradient of `count` bytes before the engine receives it."""
 
     def reduce(self, weights: list[ModelParameter], comm_itemsize: int) -> bool:  # noqa: ARG002
-        """Reduce a bucket of stage 3, or return False to leave that to the engine."""
+        """Reduce a bucket at stage 3; return False to leave that to the engine."""
         return False
 
     def before_reduce(self, weights: list[ModelParameter]) -> None:
-        """Observe a bucket that is about to be reduced."""
+        """Handle a bucket that is about to be reduced."""
 
     def after_reduce(self, weights: list[ModelParameter]) -> None:
-        """Observe a bucket that was reduced, while the result is still allocated."""
+        """Handle a reduced bucket while the result is still allocated."""
 
     def store_gradient(self, weight: ModelParameter) -> None:
-        """Observe a reduced gradient of stage 3 after its shard was copied."""
+        """Handle a reduced gradient at stage 3 after its shard was copied."""
 
     def after_store(self) -> None:
-        """Observe that a bucket of stage 3 was stored completely."""
+        """Handle the end of storing a bucket at stage 3."""
 
     def after_backward(self) -> None:
         """Finish the backward pass of a micro batch."""
@@ -359,17 +359,17 @@ class Feature:
         """Prepare the optimizer step."""
 
     def before_norm(self) -> None:
-        """Change the gradients before their norm is computed."""
+        """Change the gradients before the gradient norm is computed."""
 
     def update_group(self, group: int, numel: int, *, host: bool) -> bool:  # noqa: ARG002
-        """Update the group's elements on the host or the rank, or return False to leave that to the optimizer."""
+        """Update a group's elements on the host or the rank; return False to leave that to the optimizer."""
         return False
 
     def after_step(self) -> None:
         """Finish the optimizer step."""
 
     def gather_on_save(self, module: Module) -> int:  # noqa: ARG002
-        """Gather the parameters of a saved module that the feature shards, and return their bytes."""
+        """Gather the parameters of a saved module that the feature has sharded; return their bytes."""
         return 0
 
     def after_run(self) -> None:
@@ -383,5 +383,5 @@ PINNED = "pinned memory rounding"
 
 
 def pinned_padding(blocks: Iterable[int]) -> int:
-    """Return the bytes that pinned blocks take beyond their size."""
+    """Return the bytes by which the blocks that torch pins exceed the tensors in them."""
     return sum((1 << (count - 1).bit_length()) - count for count in blocks if count > 1)

@@ -1,4 +1,4 @@
-"""`EngineSetup`: config values and release quirks that determine the memory of an engine."""
+"""`EngineSetup`: the config values and release quirks on which an engine's memory depends."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class OptimizerCost(NamedTuple):
-    """State and temporary bytes that an optimizer needs per fp32 element."""
+    """Bytes of state and temporary memory that an optimizer needs per fp32 element."""
 
     name: str
     state_bytes: int
@@ -33,7 +33,7 @@ class OptimizerCost(NamedTuple):
     """Orthogonalization method of DeepSpeed's Muon (`ns_method`); the other fields describe its Adam part."""
 
     def states_nbytes(self, numel: int) -> int:
-        """Return the bytes of one tensor's states; bitsandbytes quantizes tensors of 4,096 elements or more."""
+        """Return the bytes of one tensor's states; bitsandbytes quantizes only tensors of at least 4,096 elements."""
         if not self.quantization_block:
             return self.state_bytes * numel
         scales = 8 * -(-numel // self.quantization_block) + 2048
@@ -41,7 +41,7 @@ class OptimizerCost(NamedTuple):
 
 
 class Stage3Settings(NamedTuple):
-    """Settings that only stage 3 uses, as numbers of elements."""
+    """Settings of stage 3 that count elements."""
 
     sub_group_size: int
     prefetch_bucket_size: int
@@ -52,7 +52,7 @@ class Stage3Settings(NamedTuple):
 
 
 class NvmeSwapBuffers(NamedTuple):
-    """Host buffers for NVMe offload, which is off if both sizes are 0."""
+    """Host buffers for NVMe offload; both sizes are 0 if it is off."""
 
     optimizer_buffers: int = 0
     """Number of buffers for the largest sub-group (`offload_optimizer.buffer_count`)."""
@@ -75,7 +75,7 @@ class NvmeSwapBuffers(NamedTuple):
         return -(-numel // step) * step
 
     def is_aligned(self, numel: int, itemsize: int) -> bool:
-        """Whether `numel` elements need no padding."""
+        """Return whether `numel` elements fill an aligned buffer without padding."""
         return self.aligned_numel(numel, itemsize) == numel
 
 
@@ -95,7 +95,7 @@ class ZenFlowSettings(NamedTuple):
 
 
 class EngineSetup(NamedTuple):
-    """Config values that determine the memory of an engine."""
+    """The config values on which an engine's memory depends."""
 
     stage: int
     dp_world_size: int
@@ -174,7 +174,7 @@ class EngineSetup(NamedTuple):
 
     @property
     def early_state_itemsize(self) -> int:
-        """Bytes per element of states that the constructor allocates; the engine casts weights before that."""
+        """Bytes per element of states created by the optimizer's constructor, before the engine casts the weights."""
         rule = self.optimizer
         return (
             rule.state_bytes * (self.build_itemsize if rule.is_client else self.itemsize) // 4
@@ -184,12 +184,12 @@ class EngineSetup(NamedTuple):
 
     @property
     def depends_on_reentrant(self) -> bool:
-        """Whether the `use_reentrant` setting of checkpointing changes which parameters stay gathered."""
+        """Whether the checkpointing setting `use_reentrant` affects which parameters stay gathered."""
         return self.stage == 3 and self.quirks.recomputed_modules_are_counted_twice
 
     @property
     def accumulates_fp32(self) -> bool:
-        """Whether gradients accumulate in fp32 in a half-precision model."""
+        """Whether a half-precision model accumulates gradients in fp32."""
         return self.grad_accum_itemsize == 4 and self.itemsize != 4
 
     @property
@@ -204,7 +204,7 @@ class EngineSetup(NamedTuple):
 
     @property
     def keeps_bit16_grads(self) -> bool:
-        """Whether stage 0 or `BF16_Optimizer` keeps the bf16 gradients between steps, besides the fp32 gradients."""
+        """Whether bf16 gradients stay allocated between steps in addition to fp32 gradients."""
         if self.stage:
             return self.stage == 1 and self.quirks.bf16_grads_stay_until_next_backward
         return self.quirks.bf16_grads_stay_at_stage0
@@ -221,7 +221,7 @@ class EngineSetup(NamedTuple):
         return self.accumulates_bf16_in_fp32 and not self.quirks.fp32_accumulation_is_mistaken_for_bf16
 
     def gather_group(self, weight: ModelParameter) -> tuple[bool, bool]:
-        """Return the key of the process group that gathers a parameter; `zero.Init` uses the group of all ranks."""
+        """Return a key for the process group that gathers a parameter; with `zero.Init` that is all ranks."""
         return weight.is_expert, weight.created_after_init and self.zero_init
 
     @property

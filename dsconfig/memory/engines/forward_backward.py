@@ -1,4 +1,4 @@
-"""Forward and backward passes of a recorded model: lifetimes of activations and of their gradients."""
+"""Simulate the forward and backward passes of a recorded model, with the lifetimes of activations and gradients."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ COPIES = "autocast weight copies"
 
 
 class EngineHooks(Protocol):
-    """Hooks of an engine that forward and backward passes call."""
+    """Engine hooks that the forward and backward passes call."""
 
     gathers: bool
 
     def set_recomputing_module(self, number: int | None) -> None:
-        """Set the module whose recomputation starts, or None when the recomputation ends."""
+        """Set the module whose recomputation starts, or None at the end of the recomputation."""
 
     def enter_module(self, number: int, forward: bool) -> None:
         """Prepare the forward or backward of a module."""
@@ -45,18 +45,18 @@ class EngineHooks(Protocol):
         """Record that a saved view is freed."""
 
     def receive_gradient(self, weight: ModelParameter, count: int) -> None:
-        """Take over a complete gradient in a block of `count` bytes."""
+        """Take ownership of a complete gradient in a block of `count` bytes."""
 
 
 def tensors_released_by(step: Step) -> tuple[ActivationTensor, ...]:
-    """Return the tensors that lose a reference after a step."""
+    """Return the tensors to which a step drops a reference."""
     if isinstance(step, Operation):
         return step.inputs
     return step.tensors if isinstance(step, DropReferences) else ()
 
 
 class GradientBuffer:
-    """Gradient of an activation, and how many owners the gradient has."""
+    """The gradient of an activation, and how many owners it has."""
 
     __slots__ = ("bytes", "owners")
 
@@ -65,7 +65,7 @@ class GradientBuffer:
 
 
 class ForwardBackwardPass:
-    """Forward and backward pass of one micro batch."""
+    """The forward and backward pass of one micro batch."""
 
     def __init__(
         self, tape: ForwardTape, ledger: MemoryLedger, hooks: EngineHooks, grad_itemsize: int
@@ -85,7 +85,7 @@ class ForwardBackwardPass:
         self._clear_autocast_cache()
 
     def _clear_autocast_cache(self) -> None:
-        """Clear autocast's cache; copies that the graph saves stay allocated."""
+        """Clear autocast's cache; copies saved in the graph stay allocated."""
         for weight in [weight for weight in self.autocast_copies if weight.requires_grad]:
             self._drop_autocast_copy(weight)
 
@@ -136,7 +136,7 @@ class ForwardBackwardPass:
             self.ledger.free(tensor.label, tensor.bytes)
 
     def _cast_weights(self, operation: Operation, output: ActivationTensor, saving: bool) -> None:
-        """Take a copy of each autocast weight, with one reference for the cache and one for the graph."""
+        """Reference the copy of each autocast weight twice, for the cache and for the graph."""
         for weight in operation.weights if operation.inputs else ():
             if weight.is_autocast and not self._uses_stage3_linear(weight):
                 if weight not in self.autocast_copies:
@@ -148,7 +148,7 @@ class ForwardBackwardPass:
                     self._drop_autocast_copy(weight)
 
     def _cast_briefly(self, operation: Operation) -> None:
-        """Cast the weight of stage 3's linear layer (or its gradient) without keeping the copy."""
+        """Cast the weight of stage 3's linear layer, or its gradient, without keeping the copy."""
         if operation.inputs:
             numels = [
                 weight.numel
@@ -186,7 +186,7 @@ class ForwardBackwardPass:
                 self._recompute_segment(step)
 
     def _recompute_segment(self, segment: CheckpointedSegment) -> None:
-        """Run the backward of a segment, and recompute its forward when a saved tensor is missing."""
+        """Run the backward of a segment, recomputing its forward when a saved tensor is missing."""
         recomputed, rest = segment.split()
         self._backward(rest)
         if segment.is_offloaded:
@@ -212,7 +212,7 @@ class ForwardBackwardPass:
         self.ledger.free(OFFLOADED_INPUTS, source.bytes, host=True)
 
     def _stop_recomputing(self, recomputed: Sequence[Step], rest: Sequence[Step]) -> None:
-        """Free tensors that only the later steps of the segment would have read."""
+        """Free the tensors that only the skipped steps of the segment would have used."""
         operations = [step for step in recomputed if isinstance(step, Operation)]
         outputs = {
             step.output
@@ -252,7 +252,7 @@ class ForwardBackwardPass:
         self._release_saved(operation)
 
     def _gradients_of(self, operation: Operation) -> dict[ModelParameter, int]:
-        """Allocate the weight gradients of an operation, and return their bytes by weight in order of arrival."""
+        """Allocate an operation's weight gradients, and return their bytes in order of arrival."""
         weights = self._arrival_order([weight for weight in operation.weights if weight.requires_grad])
         sizes = {
             weight: weight.numel * (4 if weight.stays_fp32 else self.grad_itemsize) for weight in weights
@@ -284,7 +284,7 @@ class ForwardBackwardPass:
             self._drop_autocast_copy(weight)
 
     def _for_each_view(self, operation: Operation, hook: Callable[[ModelParameter], None]) -> None:
-        """Call `hook` for the weight if the gradient of the input needs a view of the weight."""
+        """Call `hook` with the weight if the gradient of the input is computed from a view of it."""
         if not any(tensor.requires_grad for tensor in operation.inputs):
             return
         for weight in operation.weights[:1]:
@@ -293,7 +293,7 @@ class ForwardBackwardPass:
                 hook(weight)
 
     def _uses_stage3_linear(self, weight: ModelParameter) -> bool:
-        """Whether stage 3's own linear layer multiplies by the weight and saves the weight itself."""
+        """Return whether the weight belongs to stage 3's own linear layer, which saves the weight itself."""
         return weight.is_linear and self.tape.saves_linear_inputs
 
     def _release_grad(self, grad: GradientBuffer) -> None:
@@ -302,7 +302,7 @@ class ForwardBackwardPass:
             self.ledger.free(FLOWING, grad.bytes)
 
     def _add_grad(self, tensor: ActivationTensor, grad: GradientBuffer) -> None:
-        """Add an incoming gradient, in place if one of the two tensors has a single owner."""
+        """Add a gradient to a tensor's gradient, in place if either has a single owner."""
         existing = self.grads.get(tensor)
         if existing is None:
             self.grads[tensor] = grad
@@ -318,7 +318,7 @@ class ForwardBackwardPass:
             self._release_grad(existing)
 
     def _accumulate_tied_gradient(self, weight: ModelParameter, count: int) -> None:
-        """Sum the gradients of a tied weight; the sum needs another block if the first gradient is a view."""
+        """Sum the gradients of a tied weight, which needs a new block if the first one is a view."""
         if weight.use_count == 1:
             self.hooks.receive_gradient(weight, count)
             return

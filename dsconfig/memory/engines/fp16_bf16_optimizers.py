@@ -1,4 +1,4 @@
-"""Engines without a ZeRO optimizer: `FP16_Optimizer` of stage 0 and `BF16_Optimizer` of stages 0 and 1.
+"""Engines without a ZeRO optimizer: `FP16_Optimizer` at stage 0, and `BF16_Optimizer` at stages 0 and 1.
 
 At stage 0 every rank holds all weights, and gradients are all-reduced (`engine.allreduce_gradients`). `BF16_Optimizer`
 serves bf16 with fp32 gradients, which every rank keeps for the whole model.
@@ -31,10 +31,10 @@ CHUNK = 500_000_000
 
 
 class FP16Optimizer(Engine):
-    """`FP16_Optimizer` for bf16 and fp16, and the bare optimizer for fp32."""
+    """`FP16_Optimizer` for bf16 and fp16 models, and the bare optimizer for fp32 models."""
 
     def _allocate_at_rest(self) -> None:
-        """Allocate weights and optimizer states, and with 16-bit weights also master weights."""
+        """Allocate weights and optimizer states, plus master weights for a 16-bit model."""
         self.ledger.allocate(WEIGHTS, self.setup.itemsize * self.total_numel)
         if self.setup.half_dtype:
             self.ledger.allocate(MASTER, self.setup.master_itemsize * self.trainable_numel)
@@ -50,7 +50,7 @@ class FP16Optimizer(Engine):
         )
 
     def _load(self) -> None:
-        """Create master weights for 16-bit weights, and states with a dummy step on zero gradients."""
+        """Create the master weights of a 16-bit model, and states by a dummy step with zero gradients."""
         self.build()
         if self.setup.half_dtype:
             # `FP16_Optimizer.initialize_optimizer_states` runs a step on zero gradients, whose peak equals a
@@ -72,7 +72,7 @@ class FP16Optimizer(Engine):
         self.update_group(0, self.trainable_numel, largest)
 
     def _receive_gradient(self, weight: ModelParameter, count: int) -> None:
-        """Keep the gradient, to which later micro batches add theirs."""
+        """Keep a gradient, so that later micro batches can add to it."""
         if weight in self.params_with_grad:
             self.ledger.free(GRADIENTS, count)
         self.params_with_grad.add(weight)
@@ -130,7 +130,7 @@ ACCUMULATED = "fp32 model gradients"
 
 
 class BF16Optimizer(Engine):
-    """`BF16_Optimizer` (runtime/bf16_optimizer.py)."""
+    """Simulation of `BF16_Optimizer` (runtime/bf16_optimizer.py)."""
 
     def __init__(self, setup: EngineSetup, tape: ForwardTape, ledger: MemoryLedger) -> None:
         super().__init__(setup, tape, ledger)
@@ -139,14 +139,14 @@ class BF16Optimizer(Engine):
         self.partition = merge_partitions(self.partitions)
 
     def _partition_of(self, members: list[ModelParameter]) -> FlatPartition:
-        """Return the partition of a parameter group that belongs to this rank."""
+        """Return the partition of a parameter group that this rank owns."""
         ranks = self.ranks_of(members[0])
         return partition_of(
             members, ranks, self.setup.rank // (self.setup.dp_world_size // ranks), round_robin=False
         )
 
     def _allocate_at_rest(self) -> None:
-        """Allocate flat weights, fp32 gradients of the whole model, and this rank's masters and states."""
+        """Allocate the flat weights, the model's fp32 gradients, and this rank's master weights and states."""
         setup, ledger = self.setup, self.ledger
         ledger.allocate(
             WEIGHTS, setup.itemsize * (self.partition.padded_numel + self.total_numel - self.trainable_numel)
@@ -163,7 +163,7 @@ class BF16Optimizer(Engine):
         ledger.allocate(GRADIENTS, setup.itemsize * self.trainable_numel if self.keeps_bit16_grads else 0)
 
     def _load(self) -> None:
-        """Flatten the weights of each group, then create masters and fp32 gradients."""
+        """Flatten the weights of each group, then create master weights and fp32 gradients."""
         self.build()
         setup, ledger = self.setup, self.ledger
         for partition in self.partitions:
@@ -174,7 +174,7 @@ class BF16Optimizer(Engine):
             ledger.allocate(ACCUMULATED, setup.grad_accum_itemsize * partition.padded_numel)
 
     def _before_backward(self) -> None:
-        """Free the bf16 gradients that were kept (`clear_lp_grads`), or zero them in some releases."""
+        """Free the remaining bf16 gradients (`clear_lp_grads`), or in some releases only zero them."""
         if (
             self.params_with_grad
             and self.keeps_bit16_grads
@@ -205,7 +205,7 @@ class BF16Optimizer(Engine):
                 self.count_collective("all_reduce", count, setup.comm_itemsize, ranks)
 
     def partitions_by_group(self) -> dict[tuple[int, bool], list[FlatPartition]]:
-        """Return the partitions by number of ranks and by whether they hold experts."""
+        """Return the partitions, keyed by number of ranks and by whether they hold experts."""
         by_group: dict[tuple[int, bool], list[FlatPartition]] = {}
         for partition in self.partitions:
             weight = next(iter(partition.offsets))

@@ -1,4 +1,4 @@
-"""Parameter groups of an optimizer, Muon's choice of matrices, and the flat partition of a group over ranks."""
+"""An optimizer's parameter groups, the matrices that Muon updates, and the flat partitions of a group."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ALIGNMENT = 2
 
 
 class FlatPartition(NamedTuple):
-    """One rank's partition of the flattened weights of a group."""
+    """One rank's partition of a group's flattened weights."""
 
     padded_numel: int
     """Number of elements in the flattened group, with padding."""
@@ -33,12 +33,12 @@ class FlatPartition(NamedTuple):
 
     @property
     def touched_numel(self) -> int:
-        """Number of elements in the overlapping parameters, including those outside the partition."""
+        """Number of elements in all parameters that overlap the partition, including elements outside it."""
         return sum(weight.numel for weight in self.weights)
 
 
 def split_experts(weights: Sequence[ModelParameter]) -> list[list[ModelParameter]]:
-    """Split parameters into shared ones and experts."""
+    """Split parameters into shared parameters and experts."""
     kinds = ([weight for weight in weights if weight.is_expert is expert] for expert in (False, True))
     return [members for members in kinds if members]
 
@@ -49,7 +49,7 @@ def parameter_groups(setup: EngineSetup, weights: Sequence[ModelParameter]) -> l
 
 
 def optimizer_groups(weights: Sequence[ModelParameter]) -> list[list[ModelParameter]]:
-    """Return the groups of an optimizer other than Muon: all non-experts, then experts in groups of limited size."""
+    """Return the groups of an optimizer other than Muon: non-experts, then experts in groups of limited size."""
     result = [[weight for weight in weights if not weight.is_expert]]
     count = MOST_EXPERTS
     for weight in weights:
@@ -109,7 +109,7 @@ def bucket_slices(
     merge_all: bool,
     matrices: Collection[ModelParameter] = (),
 ) -> list[tuple[int, int, bool]]:
-    """Split a bucket into slices, each with its owner rank, its numel, and whether it belongs to experts.
+    """Split a bucket into slices, each with its owner rank, its numel, and whether it belongs to an expert.
 
     Neighboring slices of one owner are merged (`average_tensor`), except this rank's own if fp32 gradients
     are accumulated. `partition_by` returns the partition of a weight's group and this rank's index in it.
@@ -177,14 +177,14 @@ OTHERS = ("embed", "lm_head")
 
 
 def is_muon(weight: ModelParameter) -> bool:
-    """Whether Muon updates a parameter, depending on its shape and name."""
+    """Return whether Muon updates a parameter, judging by its shape and name."""
     return len(weight.shape) > 1 and not any(word in weight.name.lower() for word in OTHERS)
 
 
 def muon_parameter_groups(
     setup: EngineSetup, weights: Sequence[ModelParameter]
 ) -> list[list[ModelParameter]]:
-    """Return Muon's parameter groups: its matrices by size, then all other parameters."""
+    """Return Muon's parameter groups: matrices ordered by size, then all other parameters."""
     matrices = [weight for weight in weights if is_muon(weight)]
     # With zero.Init every shape is that of an empty tensor, so sorting changes nothing.
     if not setup.zero_init:
@@ -194,7 +194,7 @@ def muon_parameter_groups(
 
 
 def muon_update_peak(setup: EngineSetup, weight: ModelParameter, itemsize: int) -> int:
-    """Return the peak bytes of `muon_update` for a gradient of this itemsize, including the result.
+    """Return the peak bytes of `muon_update` for a gradient with this itemsize, including the result.
 
     Eager operations are counted; a compiled `muon_update` takes less.
     """

@@ -1,4 +1,4 @@
-"""`PartitionedParameterCoordinator` of stage 3: fetch, prefetch and release of gathered parameters."""
+"""Simulate stage 3's `PartitionedParameterCoordinator`, which fetches, prefetches and releases parameters."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ UPGRADE = "upgrade DeepSpeed to 0.17.5 or later"
 
 
 class PartitionedParameterCoordinator:
-    """Fetches and releases parameters during a pass, once the trace of modules is known.
+    """Fetch and release parameters during a pass, once the order of modules has been traced.
 
     The class follows runtime/zero/partitioned_param_coordinator.py from the second step on. The first step records the
     trace: it does not prefetch, and does not set the peak.
@@ -69,7 +69,7 @@ class PartitionedParameterCoordinator:
             self.n_available_params = -sum(weight.numel for weight in persistent | self.unreleased_params())
 
     def _build_trace(self, tape: ForwardTape) -> None:
-        """Record the order of modules and the parameters of each module."""
+        """Record the order of modules and each module's parameters."""
         setup = self.setup
         self.leaves, self.leaf_of_module = leaf_modules(tape, setup.leaf_classes)
         self.params_of_module = [
@@ -97,7 +97,7 @@ class PartitionedParameterCoordinator:
         return {weight for weights in weight_lists for weight in weights}
 
     def compute_cached_releases(self) -> dict[tuple[int, int], set[ModelParameter]]:
-        """Compute the releases that DeepSpeed caches, which are those of the second micro batch of the first step.
+        """Compute the releases that DeepSpeed caches, those of the first step's second micro batch.
 
         The first micro batch has released every parameter with a hook, including persistent ones.
         """
@@ -127,11 +127,11 @@ class PartitionedParameterCoordinator:
         return first.releases
 
     def set_nvme_params(self, params: frozenset[ModelParameter], buffers: int) -> None:
-        """Place these parameters on NVMe, with `buffers` buffers to read them into."""
+        """Place these parameters on NVMe, and provide `buffers` buffers for reading them."""
         self.nvme_params, self.params_on_nvme, self.nvme_buffers = params, set(params), buffers
 
     def reset(self) -> None:
-        """Reset the coordinator at the start of a forward pass (`reset_step`)."""
+        """Reset the coordinator before a forward pass (`reset_step`)."""
         self.param_queue = deque(self.trace)
         self.most_recent_step: dict[ModelParameter, int] = {}
         self.step_id = 0
@@ -140,7 +140,7 @@ class PartitionedParameterCoordinator:
 
     # ------------------------------------------------------------ fetch
     def fetch(self, module: int) -> None:
-        """Gather the parameters of a module, then prefetch those of the next modules (`fetch_sub_module`)."""
+        """Gather a module's parameters, then prefetch those of the following modules (`fetch_sub_module`)."""
         if module in self.leaf_of_module:
             return
         if params := self.params_of_module[module]:  # most modules have none
@@ -153,7 +153,7 @@ class PartitionedParameterCoordinator:
         self.step_id += 1
 
     def _wait_for_module(self, module: int, params: Sequence[ModelParameter]) -> None:
-        """Wait for the parameters of a module, and advance in the trace."""
+        """Wait until a module's parameters are gathered, and advance in the trace."""
         for weight in params:
             active = self.active.setdefault(weight, set())
             active.add(module)
@@ -195,7 +195,7 @@ class PartitionedParameterCoordinator:
         return not (weight in self.available or weight in self.in_flight or weight in self.always_gathered)
 
     def _gather(self, weights: list[ModelParameter]) -> None:
-        """Run `all_gather_coalesced`: a single parameter in place, several into one buffer per dtype."""
+        """Gather a single parameter in place, or several into one buffer per dtype (`all_gather_coalesced`)."""
         gather_groups = list(dict.fromkeys(map(self.setup.gather_group, weights)))
         if len(gather_groups) > 1:  # one call per process group
             for group in gather_groups:
@@ -243,7 +243,7 @@ class PartitionedParameterCoordinator:
         return 4 if weight.stays_fp32 else self.setup.itemsize
 
     def _wait(self, weight: ModelParameter) -> None:
-        """Unpack a gather handle at the first wait, and free its buffer at the last."""
+        """Unpack a gather handle when first waited for, and free its buffer after the last wait."""
         handle = self.in_flight.pop(weight)
         if weight not in self.available:
             # `AllGatherCoalescedHandle.wait` concatenates the partitions of each parameter into a new tensor.
@@ -274,7 +274,7 @@ class PartitionedParameterCoordinator:
             self.available[weight] = GatheredBlock(size)
 
     def _received_itemsize(self, weight: ModelParameter) -> int:
-        """Return the itemsize of a parameter as received, or 0 if no cast follows; quantizer kernels return fp16."""
+        """Return the itemsize of a parameter on arrival, or 0 if it needs no cast; quantizer kernels return fp16."""
         if self.setup.quantized_weights:
             return 0 if self.setup.half_dtype == "fp16" else 2
         sent = self._comm_itemsize(weight)
@@ -282,7 +282,7 @@ class PartitionedParameterCoordinator:
 
     # ------------------------------------------------------------ release
     def release(self, module: int) -> None:
-        """Release parameters that are not needed soon, or were gathered for this module's recomputation."""
+        """Release a module's parameters that are not needed soon or were gathered to recompute it."""
         if module in self.leaf_of_module:
             return
         params, turn = self.params_of_module[module], (module, self.step_id)
@@ -299,7 +299,7 @@ class PartitionedParameterCoordinator:
                 self.partition_again(weight)
 
     def _params_to_release(self, module: int) -> set[ModelParameter]:
-        """Return the parameters of a module that are not needed within `max_reuse_distance` (`__params_to_release`)."""
+        """Return the parameters of a module with no use within `max_reuse_distance` (`__params_to_release`)."""
         # A leaf module compares with uses of its submodules' parameters too.
         upcoming, step_id = self.uses_in_leaves if module in self.leaves else self.uses, self.step_id
         return {
@@ -311,7 +311,7 @@ class PartitionedParameterCoordinator:
         }
 
     def partition_again(self, weight: ModelParameter) -> None:
-        """Partition a gathered parameter again unless a module is using it (`__release_param`)."""
+        """Partition a gathered parameter again, unless a module still uses it (`__release_param`)."""
         if weight in self.available and not self.active.get(weight):
             self.partition_secondary(weight)
             self._free_block(self.available.pop(weight))
@@ -320,13 +320,13 @@ class PartitionedParameterCoordinator:
             self.n_available_params -= weight.numel
 
     def hold_view(self, weight: ModelParameter) -> None:
-        """Keep the block of a gathered parameter allocated for a saved view."""
+        """Keep the block of a gathered parameter allocated while the graph saves a view of it."""
         if weight in self.available:
             self.available[weight].owners += 1
             self.view_blocks.setdefault(weight, []).append(self.available[weight])
 
     def release_view(self, weight: ModelParameter) -> None:
-        """Release a saved view, and free its gathered block if the view is the last owner."""
+        """Release a saved view, and free the gathered block if this view was its last owner."""
         if self.view_blocks.get(weight):
             self._free_block(self.view_blocks[weight].pop())
 
@@ -356,7 +356,7 @@ class PartitionedParameterCoordinator:
         self.secondary.clear()
 
     def release_leftovers(self) -> None:
-        """Release the remaining parameters after a backward pass (`release_backward_leftovers`, `reset_step`)."""
+        """Release all parameters that are still gathered after a backward pass (`release_backward_leftovers`)."""
         for weight in list(self.in_flight):
             self._wait(weight)
         self.active.clear()
@@ -369,7 +369,7 @@ class PartitionedParameterCoordinator:
 
 
 class AllGatherHandle:
-    """Parameters gathered by one collective call, and their receive buffer (`AllGatherCoalescedHandle`)."""
+    """Parameters gathered in one collective call, with their receive buffer (`AllGatherCoalescedHandle`)."""
 
     __slots__ = ("buffer_bytes", "is_single", "siblings", "waiting", "weights")
 
@@ -387,7 +387,7 @@ class AllGatherHandle:
 
 
 class GatheredBlock:
-    """Memory of a gathered parameter, owned by the parameter itself and by views in the graph."""
+    """The memory of a gathered parameter, owned by the parameter and by views of it in the graph."""
 
     __slots__ = ("bytes", "owners")
 
@@ -401,7 +401,7 @@ class GatheredBlock:
 def leaf_modules(
     tape: ForwardTape, class_names: Sequence[str]
 ) -> tuple[dict[int, tuple[ModelParameter, ...]], dict[int, int]]:
-    """Find the parameters of each leaf module, and the leaf module around each inner module, which fetches nothing."""
+    """Return the parameters of each leaf module, and the leaf module around each inner module."""
     leaves = {
         module.name: module.number
         for module in tape.modules
@@ -418,7 +418,7 @@ def leaf_modules(
 
 
 class UpcomingParameterUses:
-    """Positions in the trace at which each parameter is needed."""
+    """The positions in the trace at which each parameter is used."""
 
     def __init__(self, parameters: Iterable[tuple[ModelParameter, ...]]) -> None:
         self.turns: dict[ModelParameter, list[int]] = {}
@@ -431,7 +431,7 @@ class UpcomingParameterUses:
             self.numel_before.append(self.numel_before[-1] + sum(weight.numel for weight in weights))
 
     def is_needed_within(self, weight: ModelParameter, turn: int, distance: int) -> bool:
-        """Whether a parameter is needed again within the next `distance` elements of the trace."""
+        """Return whether a parameter is used again within the next `distance` elements of the trace."""
         turns = self.turns.get(weight, [])
         index = bisect_left(turns, turn)
         return index < len(turns) and self.numel_before[turns[index]] - self.numel_before[turn] < distance
@@ -452,7 +452,7 @@ def parameters_by_module(tape: ForwardTape) -> dict[int, tuple[ModelParameter, .
 
 
 def _enclosing_modules(module: Module) -> Iterator[str]:
-    """Return the names of the enclosing modules, from the root down."""
+    """Yield the names of the enclosing modules, outermost first."""
     if module.name:
         yield ""
         yield from list(accumulate(module.name.split("."), "{}.{}".format))[:-1]
@@ -467,7 +467,7 @@ def prefetch_from_nvme(
     in_flight_numel: int,
     free_buffers: int,
 ) -> set[ModelParameter]:
-    """Choose the shards to read from NVMe (`__prefetch_nvme_param_partitions`).
+    """Choose the shards to read ahead from NVMe (`__prefetch_nvme_param_partitions`).
 
     The choice covers up to twice the elements in flight. `queue` holds parameters in trace order, `on_nvme` those on
     NVMe, and `free_buffers` is the number of unused buffers.

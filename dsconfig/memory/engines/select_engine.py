@@ -1,4 +1,4 @@
-"""Choice of the engine, which follows `engine._configure_optimizer`, and of its features."""
+"""Select the engine, following `engine._configure_optimizer`, and its features."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def select_engine(setup: EngineSetup, tape: ForwardTape, ledger: MemoryLedger) -> Engine:
-    """Create the engine for a setup, with its features.
+    """Create the engine and the features for a setup.
 
     Raises:
         NotModelledError: DeepSpeed stops with this model, or no engine was measured.
@@ -44,7 +44,7 @@ def _engine_class(setup: EngineSetup) -> type[Engine]:
 
 
 def _feature_classes(setup: EngineSetup) -> Iterator[type[Feature]]:
-    """Return the features that change the memory which an engine allocates; see `Feature`."""
+    """Yield the classes of the features that change the engine's memory; see `Feature`."""
     if setup.tp_size > 1:
         from dsconfig.memory.features import autotp
 

@@ -1,4 +1,4 @@
-"""ZeRO stage 3: shards of parameters, masters, states and gradients; passes, reduction, step, and saving."""
+"""Simulate ZeRO stage 3: partitioned parameters, master weights, states and gradients, and saving."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PERSISTENT, OFFLOADED = "persistent parameters", "offloaded gradient partition"
 
 
 class DeepSpeedZeroOptimizerStage3(Engine):
-    """`DeepSpeedZeroOptimizer_Stage3` (runtime/zero/stage3.py), with its `PartitionedParameterCoordinator`."""
+    """Simulation of `DeepSpeedZeroOptimizer_Stage3` (runtime/zero/stage3.py)."""
 
     gathers = True
 
@@ -80,12 +80,12 @@ class DeepSpeedZeroOptimizerStage3(Engine):
         return -(-weight.numel // self.ranks_of(weight))
 
     def padded_numel(self, weight: ModelParameter) -> int:
-        """Return the number of elements in all shards of a parameter, with padding."""
+        """Return the number of elements in all shards of a parameter, including padding."""
         return self.shard_numel(weight) * self.ranks_of(weight)
 
     @property
     def pinned_grad_buffer_bytes(self) -> int:
-        """Bytes of the fp32 buffer through which offloaded gradients are copied."""
+        """Bytes of the fp32 buffer through which gradients are copied to the host."""
         is_used = self.setup.offloads_optimizer and self.setup.quirks.stage3_pins_gradient_buffer
         return 4 * max(map(self.shard_numel, self.trainable), default=0) if is_used else 0
 
@@ -110,15 +110,15 @@ class DeepSpeedZeroOptimizerStage3(Engine):
         return sub_groups(self.setup.stage3, [self.shard_numel(weight) for weight in members])
 
     def itemsize_of(self, weight: ModelParameter) -> int:
-        """Return the bytes per element of a parameter, since LoRA adapters may be in fp32."""
+        """Return a parameter's bytes per element; LoRA adapters may be in fp32."""
         return 4 if weight.stays_fp32 else self.setup.itemsize
 
     def shard_bytes_of(self, weight: ModelParameter) -> int:
-        """Return the bytes of a parameter's shard."""
+        """Return the size of a parameter's shard in bytes."""
         return self.itemsize_of(weight) * self.shard_numel(weight)
 
     def is_offloaded(self, index: int) -> bool:
-        """Whether a sub-group is offloaded (`subgroup_to_device`)."""
+        """Return whether a sub-group is offloaded (`subgroup_to_device`)."""
         return self.setup.offloads_optimizer and index >= int(
             (1 - self.setup.offload_ratio) * len(self.groups)
         )
@@ -129,18 +129,18 @@ class DeepSpeedZeroOptimizerStage3(Engine):
         return self.state_bytes(index, count, rule.states_nbytes(count) * self.setup.master_itemsize // 4)
 
     def offloaded_grad_bytes(self, count: int) -> int:
-        """Return the bytes of the gradients of `count` offloaded master weights."""
+        """Return the bytes of the gradients for `count` offloaded master weights."""
         return self.setup.master_itemsize * count * self.offloaded_grad_copies
 
     def _states_before_first_step(self, index: int, count: int) -> int:
-        """Return the bytes of a sub-group's states that exist before the first step."""
+        """Return the bytes of a sub-group's optimizer states that are created before the first step."""
         if any(feature.creates_states_with_masters(index) for feature in self.features):
             return self.states(index, count)
         return self.setup.optimizer.state_bytes * count if self.setup.optimizer.allocates_states_early else 0
 
     # ------------------------------------------------------------ load
     def _load(self) -> None:
-        """Partition the parameters, create master weights group by group, then gather each parameter once."""
+        """Partition the parameters, create the master weights group by group, and gather each parameter once."""
         setup, ledger = self.setup, self.ledger
         if setup.zero_init:
             self._before_partition()
@@ -185,7 +185,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
             feature.before_partition()
 
     def _allocate_shard(self, weight: ModelParameter, factor: int = 1) -> None:
-        """Allocate a new shard on the rank or the host, unless the shard goes to NVMe."""
+        """Allocate a new shard on the rank or the host, unless it is stored on NVMe."""
         if not any(feature.is_on_nvme(weight) for feature in self.features):
             on_host = self.setup.offloads_params and weight not in self.persistent
             self.ledger.allocate(WEIGHTS, factor * self.shard_bytes_of(weight), host=on_host)
@@ -207,7 +207,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
             self.ledger.free(WEIGHTS, self.setup.itemsize * weight.numel)
 
     def _move_shards(self) -> None:
-        """Move all shards through a host buffer (`defragment`), or keep them there if parameters are offloaded."""
+        """Move all shards through a host buffer (`defragment`), where offloaded parameters stay."""
         setup, ledger = self.setup, self.ledger
         ledger.allocate_briefly(
             WEIGHTS,
@@ -225,7 +225,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
             self.ledger.allocate(WEIGHTS, self.shard_bytes, host=True)
 
     def _build_with_zero_init(self) -> None:
-        """Build the model with `zero.Init`, which partitions a module's parameters once the module is built."""
+        """Build the model under `zero.Init`, which partitions each module's parameters as soon as it is built."""
         itemsize, build_itemsize, ledger = self.setup.itemsize, self.setup.build_itemsize, self.ledger
         # `Init._post_init_method` converts and partitions all parameters of a module after its constructor
         # returns.
@@ -255,7 +255,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
             feature.after_zero_init()
 
     def _build_untied_head(self, cast_itemsize: int) -> None:
-        """Build and partition an LM head before it is tied to the embeddings."""
+        """Build and partition an LM head that is tied to the embeddings only later."""
         setup, untied, on_host = self.setup, self.tape.untied_numel, self.setup.offloads_params
         self.ledger.allocate_briefly(BUILT, cast_itemsize * untied)
         self.ledger.allocate(BUILT, setup.itemsize * untied)
@@ -265,12 +265,12 @@ class DeepSpeedZeroOptimizerStage3(Engine):
         self.ledger.free(BUILT, setup.itemsize * untied)
 
     def _untied_shard_numel(self, untied: int) -> int:
-        """Return the number of elements in the shard of an untied head and in its secondary partition."""
+        """Return the number of elements in an untied head's shard and secondary partition."""
         secondary = self.setup.hpz_size
         return -(-untied // self.setup.dp_world_size) + (untied // secondary if secondary > 1 else 0)
 
     def _keep_untied_secondary(self) -> None:
-        """Keep the shard and the secondary partition of an LM head that was tied after it was partitioned."""
+        """Keep the shard and secondary partition of an LM head that was tied after being partitioned."""
         setup, untied = self.setup, self.tape.untied_numel
         if (
             untied
@@ -283,7 +283,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
 
     # ------------------------------------------------------------ at rest
     def _allocate_at_rest(self) -> None:
-        """Allocate shards of weights, masters, states and gradients, and also the bucket and persistent parameters."""
+        """Allocate all shards, the reduce bucket, and the persistent parameters."""
         setup, ledger = self.setup, self.ledger
         if setup.offloads_params:
             self.allocate_shards()
@@ -304,7 +304,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
         self.gather_persistent()
 
     def _allocate_gradients(self) -> None:
-        """Allocate the flat gradients and the reduce buckets, which stay allocated for the whole run."""
+        """Allocate the flat gradients and the reduce buckets, which persist for the whole run."""
         setup, ledger = self.setup, self.ledger
         ledger.allocate(
             GRADIENTS, setup.grad_accum_itemsize * self.trainable_shard_numel, host=setup.offloads_optimizer
@@ -315,7 +315,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
                 ledger.allocate(BUCKET, itemsize * setup.reduce_bucket_size)
 
     def _pinned_padding(self) -> int:
-        """Return the padding of pinned gradients and of flat shards, which are always pinned."""
+        """Return the padding of pinned gradients and of flat shards; the latter are always pinned."""
         setup, blocks = self.setup, [self.pinned_grad_buffer_bytes]
         if setup.offloads_optimizer and setup.pins_optimizer:
             blocks += [
@@ -339,7 +339,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
         self.ledger.allocate(PERSISTENT, self.persistent_bytes)
 
     def gathered_bytes(self, weights: Iterable[ModelParameter]) -> int:
-        """Return the bytes of these parameters when gathered, without parameters that are not partitioned."""
+        """Return the bytes of these parameters when gathered, excluding unpartitioned ones."""
         return sum(
             self.itemsize_of(weight) * self.padded_numel(weight)
             for weight in weights
@@ -348,7 +348,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
 
     # ------------------------------------------------------------ save
     def _consolidate(self) -> None:
-        """Gather each module and copy it on rank 0 (`_zero3_consolidated_16bit_state_dict`)."""
+        """Gather module by module, and copy each to rank 0 (`_zero3_consolidated_16bit_state_dict`)."""
         setup, ledger = self.setup, self.ledger
         if not setup.gathers_on_save or setup.ep_size:  # DeepSpeed raises with AutoEP
             return
@@ -382,7 +382,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
 
     # ------------------------------------------------------------ passes
     def _before_forward(self) -> None:
-        """Reset the coordinator (`reset_step`), which releases before 0.15.4 do after the backward pass."""
+        """Reset the coordinator (`reset_step`); releases before 0.15.4 do so after the backward pass."""
         coordinator = self.coordinator
         if self.setup.gradient_accumulation_steps > 1 and not coordinator.releases:
             coordinator.releases = coordinator.compute_cached_releases()
@@ -394,7 +394,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
         self.coordinator.fetch(number)
 
     def leave_module(self, number: int, forward: bool) -> None:
-        """Release the parameters of a module; a leaf module first reduces its gradients in order."""
+        """Release a module's parameters; a leaf module first reduces its gradients in order."""
         if number in self.leaf_grads and not forward:
             grads = self.leaf_grads.pop(number)
             for weight in sorted(grads, key=lambda weight: weight.number):
@@ -409,7 +409,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
         )
 
     def hold_view(self, weight: ModelParameter) -> None:
-        """Keep the gathered block of a parameter allocated after the parameter is released."""
+        """Keep a parameter's gathered block allocated after the parameter is released."""
         self.coordinator.hold_view(weight)
 
     def release_view(self, weight: ModelParameter) -> None:
@@ -417,7 +417,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
         self.coordinator.release_view(weight)
 
     def _receive_gradient(self, weight: ModelParameter, count: int) -> None:
-        """Receive a gradient (`reduce_partition_and_remove_grads`, or `reduce_leaf_module_grads` for leaf modules)."""
+        """Receive a gradient (`reduce_partition_and_remove_grads`, or `reduce_leaf_module_grads`)."""
         leaf = self.leaf_of.get(weight)
         if leaf is None:
             self._add_to_bucket(weight, count)
@@ -425,7 +425,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
             self.leaf_grads.setdefault(leaf, {})[weight] = count
 
     def _add_to_bucket(self, weight: ModelParameter, count: int) -> None:
-        """Put a gradient into a bucket, after reducing the bucket if it is full.
+        """Add a gradient to the bucket, reducing the bucket first if the gradient does not fit.
 
         The method follows `reduce_independent_p_g_buckets_and_remove_grads`.
         """
@@ -507,7 +507,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
         ledger.free(FLATTENED, result_bytes)
 
     def _partition_grads(self, weights: list[ModelParameter]) -> None:
-        """Copy the shards of a bucket to the optimizer's gradients (`partition_grads`)."""
+        """Copy this rank's shards of a bucket to the optimizer's gradients (`partition_grads`)."""
         for feature in self.features:
             feature.after_reduce(weights)
         for weight in weights:
@@ -522,7 +522,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
             feature.after_store()
 
     def _after_backward(self) -> None:
-        """Reduce the remaining gradients, and release the remaining parameters."""
+        """Reduce the gradients still in the bucket, and release all gathered parameters."""
         for comm_itemsize in sorted(self.buckets):
             self._reduce(comm_itemsize)
         if not self.setup.quirks.unreleased_params_stay_until_step:
@@ -532,7 +532,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
 
     # ------------------------------------------------------------ step
     def _step(self) -> None:
-        """Update one sub-group at a time, with no parameters gathered."""
+        """Update one sub-group after the other while no parameter is gathered."""
         setup, ledger = self.setup, self.ledger
         self.coordinator.partition_all()
         ledger.free(PERSISTENT, self.persistent_bytes)
@@ -574,7 +574,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
                 )
 
     def _update_group(self, numel: int, largest: int, *, host: bool) -> None:
-        """Update a sub-group; torch's Adam updates the part that `ratio` leaves on the rank (`backup_optimizer`)."""
+        """Update a sub-group; torch's Adam handles the part that `ratio` leaves on the rank (`backup_optimizer`)."""
         super()._update_group(numel, largest, host=host)
         setup = self.setup
         if setup.offloads_optimizer and not host and setup.optimizer.is_fused_adam:

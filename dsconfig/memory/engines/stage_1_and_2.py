@@ -1,4 +1,4 @@
-"""ZeRO stages 1 and 2 (`stage_1_and_2.py`): flat weights, and partitioned master weights and optimizer states."""
+"""Simulate ZeRO stages 1 and 2: flat weights, and partitioned master weights and optimizer states."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OFFLOADED = "offloaded gradient partition"
 
 
 class DeepSpeedZeroOptimizer(Engine):
-    """`DeepSpeedZeroOptimizer` (runtime/zero/stage_1_and_2.py)."""
+    """Simulation of `DeepSpeedZeroOptimizer` (runtime/zero/stage_1_and_2.py)."""
 
     def __init__(self, setup: EngineSetup, tape: ForwardTape, ledger: MemoryLedger) -> None:
         super().__init__(setup, tape, ledger)
@@ -69,14 +69,14 @@ class DeepSpeedZeroOptimizer(Engine):
         """Bytes of fp32 gradient copies that are kept per tensor, before 0.19.8."""
 
     def _partition_of(self, members: list[ModelParameter]) -> tuple[FlatPartition, int]:
-        """Return the partition of a group for this rank, and the rank's index among the ranks that share the group."""
+        """Return this rank's partition of a group, and the rank's index among those that share the group."""
         ranks = self.ranks_of(members[0])
         rank = self.setup.rank // (self.setup.dp_world_size // ranks)
         return partition_of(members, ranks, rank, self.setup.round_robin_gradients), rank
 
     # ------------------------------------------------------------ load
     def _load(self) -> None:
-        """Flatten the weights next to the originals, then clone the partition and cast it."""
+        """Flatten the weights beside the originals, then clone this rank's partition and cast it."""
         self.build()
         setup, ledger, numel, on_host = (
             self.setup,
@@ -107,7 +107,7 @@ class DeepSpeedZeroOptimizer(Engine):
         ledger.allocate_briefly(TEMPORARY, setup.master_itemsize * numel, host=on_host)
 
     def _fits_on_gpu(self, padded: int, copied: int) -> bool:
-        """Whether the GPU has memory for a flat copy of the weights (`flatten_on_accelerator`, from 0.19.0 on).
+        """Return whether a flat copy of the weights fits on the GPU (`flatten_on_accelerator`, since 0.19.0).
 
         DeepSpeed compares with the device's `available_memory`. The estimate does the same, after subtracting the
         headroom of the upper bound.
@@ -119,7 +119,7 @@ class DeepSpeedZeroOptimizer(Engine):
         return False
 
     def _flatten_on_host(self, weights: list[ModelParameter], padded: int) -> None:
-        """Move the weights to the host, flatten them there, and move them back (`cpu_data`)."""
+        """Flatten the weights on the host and move them back (`cpu_data`)."""
         itemsize, ledger = self.setup.itemsize, self.ledger
         group_bytes = itemsize * sum(weight.numel for weight in weights)
         ledger.allocate(FLATTENED, group_bytes, host=True)
@@ -133,7 +133,7 @@ class DeepSpeedZeroOptimizer(Engine):
         return sum(feature.flatten_copy_bytes(weights) for feature in self.features)
 
     def _clone_masters(self, numel: int) -> None:
-        """Create master weights from a copy of the partition in the model's dtype."""
+        """Create the master weights from a copy of the partition in the model's dtype."""
         setup, ledger, on_host = self.setup, self.ledger, self.setup.offloads_optimizer
         is_cast = on_host or setup.itemsize != setup.master_itemsize
         ledger.allocate(TEMPORARY, setup.itemsize * numel)
@@ -142,7 +142,7 @@ class DeepSpeedZeroOptimizer(Engine):
         ledger.allocate(MASTER, 0 if is_cast else setup.master_itemsize * numel)
 
     def _staging_bytes(self) -> int:
-        """Return the host bytes besides masters and states, which include a 16-bit partition from 0.17 on."""
+        """Return the host bytes beyond master weights and states, since 0.17 including a 16-bit partition."""
         return self.setup.itemsize * (
             self.largest_numel
             + (self.partition.numel if self.setup.quirks.offload_keeps_bit16_partition_on_host else 0)
@@ -150,7 +150,7 @@ class DeepSpeedZeroOptimizer(Engine):
 
     # ------------------------------------------------------------ at rest
     def _allocate_at_rest(self) -> None:
-        """Allocate flat weights, masters and states; with offload, everything except the weights is on the host."""
+        """Allocate flat weights, master weights and states; with offload, only the weights are on the GPU."""
         setup, ledger, numel = self.setup, self.ledger, self.partition.numel
         on_host = setup.offloads_optimizer
         frozen = self.total_numel - self.trainable_numel
@@ -168,7 +168,7 @@ class DeepSpeedZeroOptimizer(Engine):
                 ledger.allocate(OFFLOADED, setup.itemsize * sum(self._accumulated_numels), host=True)
 
     def _pinned_padding(self) -> int:
-        """Return the padding of pinned masters, their gradients, and staging buffers."""
+        """Return the padding of pinned master weights, their gradients, and staging buffers."""
         setup, sizes = self.setup, [partition.numel for _, partition, _ in self.groups]
         if not setup.offloads_optimizer:
             return 0
@@ -196,7 +196,7 @@ class DeepSpeedZeroOptimizer(Engine):
 
     @property
     def _accumulated_numels(self) -> list[int]:
-        """Number of elements in each gradient that accumulates on the host."""
+        """Number of elements in each gradient that is accumulated on the host."""
         weights = (
             self.whole_grads.intersection(self.partition.weights)
             if self.has_compact_grads
@@ -206,12 +206,12 @@ class DeepSpeedZeroOptimizer(Engine):
 
     # ------------------------------------------------------------ backward
     def _before_backward(self) -> None:
-        """Allocate buckets, in releases that do so in `backward_prologue`."""
+        """Allocate the buckets in releases that do so in `backward_prologue`."""
         if self.setup.quirks.allocates_bucket_in_prologue:
             self._allocate_buckets()
 
     def _receive_gradient(self, weight: ModelParameter, count: int) -> None:
-        """Add the gradient to a bucket, which is reduced when the next gradient does not fit."""
+        """Add a gradient to its bucket, which is reduced once the next gradient no longer fits."""
         self._allocate_buckets()
         setup = self.setup
         if self.casts_each_grad or self.has_grad_lists:
@@ -227,12 +227,12 @@ class DeepSpeedZeroOptimizer(Engine):
 
     @property
     def reduces_grads(self) -> bool:
-        """Whether the gradients of this micro batch are reduced."""
+        """Whether this micro batch reduces its gradients."""
         reduces_always = any(feature.reduces_each_micro_batch for feature in self.features)
         return self.setup.stage == 2 or self.is_boundary or reduces_always
 
     def _allocate_buckets(self) -> None:
-        """Allocate the buckets when the first gradient arrives (`setup_buckets`)."""
+        """Allocate the buckets on arrival of the first gradient (`setup_buckets`)."""
         if self.has_buckets:
             return
         self.has_buckets, self.reduce_count = True, 0
@@ -255,7 +255,7 @@ class DeepSpeedZeroOptimizer(Engine):
 
     @property
     def buffer_itemsize(self) -> int:
-        """Bytes per element of the bucket (`_gradient_reduction_buffer_dtype`)."""
+        """Bytes per element of the reduce bucket (`_gradient_reduction_buffer_dtype`)."""
         setup = self.setup
         return setup.grad_accum_itemsize if self.casts_each_grad else setup.itemsize
 
@@ -266,7 +266,7 @@ class DeepSpeedZeroOptimizer(Engine):
         return self.setup.comm_itemsize
 
     def add_to_bucket(self, weight: ModelParameter) -> None:
-        """Put a gradient into its bucket (`reduce_independent_p_g_buckets_and_remove_grads`)."""
+        """Add a gradient to its bucket (`reduce_independent_p_g_buckets_and_remove_grads`)."""
         setup, comm_itemsize = self.setup, self.comm_itemsize_of(weight)
         if self.has_grad_lists:
             self._copy_fp32_gradient_to_bucket(weight, comm_itemsize)
@@ -284,7 +284,7 @@ class DeepSpeedZeroOptimizer(Engine):
         self.bucket_fill[comm_itemsize] += weight.numel
 
     def _copy_fp32_gradient_to_bucket(self, weight: ModelParameter, comm_itemsize: int) -> None:
-        """Put a copy of an fp32 gradient into the bucket, before 0.19.8 (`get_gradient_for_reduction`).
+        """Add a copy of an fp32 gradient to the bucket, before 0.19.8 (`get_gradient_for_reduction`).
 
         A copy that is larger than the bucket is kept outside of it.
         """
@@ -325,7 +325,7 @@ class DeepSpeedZeroOptimizer(Engine):
         self.oversized_bytes = 0
 
     def _average_bucket(self, weights: list[ModelParameter], comm_itemsize: int) -> None:
-        """Reduce the slices of a bucket, flattened if they belong to several ranks (`average_tensor`)."""
+        """Reduce a bucket slice by slice, flattened first if several ranks own it (`average_tensor`)."""
         setup, ledger = self.setup, self.ledger
         itemsize, total = self.buffer_itemsize, sum(weight.numel for weight in weights)
         for index, (members, partition, _) in enumerate(self.groups if self.has_compact_grads else ()):
@@ -360,7 +360,7 @@ class DeepSpeedZeroOptimizer(Engine):
     def _reduce_in_chunks(
         self, slices: list[tuple[int, int]], comm_itemsize: int, itemsize: int, is_expert: bool
     ) -> None:
-        """Reduce slices in chunks of a bucket's size (`allreduce_and_scatter`, `allreduce_no_retain`)."""
+        """Reduce slices in chunks as large as a bucket (`allreduce_and_scatter`, `allreduce_no_retain`)."""
         chunk: list[tuple[int, int]] = []
         filled = 0
         for index, piece in enumerate(slices):
@@ -434,7 +434,7 @@ class DeepSpeedZeroOptimizer(Engine):
         self.caller_copy_bytes = 0
 
     def _keep_partition_gradients(self) -> None:
-        """Keep only the gradients that belong to this rank's partition."""
+        """Free all gradients outside this rank's partition."""
         ledger = self.ledger
         self.added_grad_bytes = self.new_grad_bytes if self.accumulated_grad_bytes else 0
         if self.new_grad_bytes and self.has_grad_lists:  # the copy in the model's dtype is never read
@@ -462,7 +462,7 @@ class DeepSpeedZeroOptimizer(Engine):
 
     @property
     def keeps_other_ranks_grads(self) -> bool:
-        """Whether gradients that belong to other ranks stay allocated until the step.
+        """Whether gradients of other ranks' partitions stay allocated until the step.
 
         If gradients are cast one by one, only gradients larger than a bucket stay, which are cloned for the
         host.
@@ -476,7 +476,7 @@ class DeepSpeedZeroOptimizer(Engine):
 
     # ------------------------------------------------------------ step
     def _step(self) -> None:
-        """Compute the norm, flatten gradients in the masters' dtype, and update each group."""
+        """Compute the gradient norm, flatten the gradients in the master dtype, and update each group."""
         setup, ledger = self.setup, self.ledger
         for feature in self.features:
             feature.before_norm()
@@ -504,7 +504,7 @@ class DeepSpeedZeroOptimizer(Engine):
             self.unbucketed_grads.clear()
 
     def _step_group(self, index: int, partition: FlatPartition, grad_bytes: int) -> None:
-        """Update one parameter group with `grad_bytes` bytes of gradients."""
+        """Update one parameter group, whose gradients have `grad_bytes` bytes."""
         setup, ledger, numel = self.setup, self.ledger, partition.numel
         compact_bytes = self.compact_grad_bytes.pop(index, 0)
         if setup.offloads_optimizer or compact_bytes:

@@ -1,1 +1,1 @@
-"""DeepSpeed features that compose with an engine: the memory that they allocate, and when."""
+"""DeepSpeed features that change an engine's memory: what each allocates, and when."""

@@ -1,4 +1,4 @@
-"""AutoEP: experts are distributed over ranks, and tokens are sent to them (DeepSpeed's `auto_ep_layer.py`).
+"""AutoEP: experts are distributed over ranks, which exchange tokens (DeepSpeed's `auto_ep_layer.py`).
 
 How many tokens reach a rank is known only in training. The estimate assumes as many as the rank sends, times
 `expert_imbalance`.
@@ -22,7 +22,7 @@ ROW_ALIGNMENT = 8
 
 
 class AutoEPBlock(NamedTuple):
-    """Modules with which AutoEP replaces a MoE block."""
+    """The modules with which AutoEP replaces an MoE block."""
 
     router: Module
     gate: Module
@@ -50,7 +50,7 @@ def dispatch_tokens(
     y: ActivationTensor,
     rows: int,
 ) -> ActivationTensor:
-    """Send tokens to the ranks of their experts, compute the experts, and send the outputs back."""
+    """Send the tokens to their experts' ranks, apply the experts, and send the outputs back."""
     num_routed, hidden, itemsize = rows * arch.num_experts_per_tok, arch.hidden_size, tape.itemsize
     top_scores = _route_tokens(tape, arch, layer, y, rows)
     sort_order, token_indices, tokens_per_expert = (
@@ -145,7 +145,7 @@ def _compute_experts(
 def _exchange_tokens(
     tape: ForwardTape, batch: MicroBatch, x: ActivationTensor, count: int
 ) -> ActivationTensor:
-    """Record `_AllToAllV`, counted with the larger of the sent and received sizes."""
+    """Record `_AllToAllV` with the larger of the sent and received sizes."""
     numel, backward_calls = max(count, x.numel), 1 + batch.gradient_checkpointing
     tape.collectives.append(ModelCollective("all_to_all", "forward", 1, numel, x.itemsize, batch.ep_size))
     tape.collectives.append(
@@ -158,10 +158,10 @@ def _exchange_tokens(
 
 
 class AutoEP(Feature):
-    """AutoEP feature, which replaces MoE blocks by experts that expert-parallel ranks share."""
+    """The AutoEP feature, which replaces MoE blocks with experts that are divided among expert-parallel ranks."""
 
     def shard_model(self) -> None:
-        """Replace MoE blocks layer by layer; the original experts are freed after the last one."""
+        """Replace the MoE blocks layer by layer; the original experts are freed at the end."""
         built, ledger, tape = self.setup.build_itemsize, self.ledger, self.engine.tape
         experts = sum(weight.numel for weight in tape.weights if weight.is_expert)
         routers = sum(weight.numel for weight in tape.weights if weight.name.endswith("router.gate"))

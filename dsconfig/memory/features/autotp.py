@@ -1,4 +1,4 @@
-"""AutoTP: linear layers are sharded over ranks (DeepSpeed's `module_inject/layers.py`, from 0.16.4 on)."""
+"""AutoTP: linear layers are sharded over ranks (DeepSpeed's `module_inject/layers.py`, since 0.16.4)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def rank_architecture(arch: Architecture, sharing: TensorParallelSettings) -> Architecture:
-    """Return the architecture with the sizes of one rank's shards."""
+    """Return the architecture with the dimensions of one rank's shards."""
     ranks = sharing.size
     return arch._replace(
         num_heads=arch.num_heads // ranks,
@@ -25,7 +25,7 @@ def rank_architecture(arch: Architecture, sharing: TensorParallelSettings) -> Ar
 
 
 def tensor_parallel_collectives(arch: Architecture, batch: MicroBatch) -> list[ModelCollective]:
-    """Return the tensor-parallel collectives of a micro batch, as measured.
+    """Return the collectives of a micro batch that tensor parallelism causes, as measured.
 
     The forward pass sums the outputs of `o_proj` and `down_proj` and gathers the logits. The backward pass
     sums five input gradients per layer (q, k, v, gate and up), and that of the head. A recomputed layer stops
@@ -60,10 +60,10 @@ def tensor_parallel_collectives(arch: Architecture, batch: MicroBatch) -> list[M
 
 
 class AutoTP(Feature):
-    """AutoTP feature: tensor-parallel ranks hold shards of the linear layers."""
+    """The AutoTP feature, which gives each tensor-parallel rank a shard of every linear layer."""
 
     def build(self) -> bool:
-        """Shard linear layers, which are moved to the device in the dtype they were built in and cast there."""
+        """Shard the linear layers, which reach the device in their original dtype and are cast there."""
         engine, ledger, weights = self.engine, self.ledger, self.engine.tape.weights
         built, itemsize = self.setup.build_itemsize, self.setup.itemsize
         ledger.allocate(BUILT, built * engine.model_numel, host=True)
@@ -88,12 +88,12 @@ class AutoTP(Feature):
 
 
 class AutoTPStage3(Feature):
-    """AutoTP feature at stage 3, which partitions the tensor-parallel shards again."""
+    """The AutoTP feature at stage 3, which partitions the tensor-parallel shards once more."""
 
     engine: DeepSpeedZeroOptimizerStage3
 
     def after_zero_init(self) -> None:
-        """Gather, copy and shard linear layers (`_gather_zero3_params`), then partition them again."""
+        """Gather, copy and shard the linear layers (`_gather_zero3_params`), then partition them again."""
         itemsize, ledger = self.setup.itemsize, self.ledger
         sharded = [weight for weight in self.engine.tape.weights if weight.tp_size > 1]
         for weight in sharded:
@@ -104,7 +104,7 @@ class AutoTPStage3(Feature):
             ledger.free(WEIGHTS, itemsize * weight.numel)
 
     def gather_on_save(self, module: Module) -> int:
-        """Gather a layer that AutoTP shards (`GatherReplacedLayerParams`); column shards are copied once more."""
+        """Gather a sharded layer (`GatherReplacedLayerParams`); column shards are copied a second time."""
         sharded = [weight for weight in module.weights if weight.tp_size > 1]
         count = sum(self.engine.itemsize_of(weight) * weight.numel * weight.tp_size for weight in sharded)
         self.ledger.allocate(GATHERED, count)

@@ -1,4 +1,4 @@
-"""Muon at stages 0 to 3 and with `BF16_Optimizer`, and its all-gather buffers."""
+"""The Muon optimizer at stages 0 to 3 and with `BF16_Optimizer`, including its all-gather buffers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class MuonStage0(Feature):
         )
 
     def update_group(self, group: int, numel: int, *, host: bool) -> bool:  # noqa: ARG002
-        """Update matrix by matrix; the last result stays referenced until the next one is ready."""
+        """Update one matrix after the other; each result stays referenced until the next is ready."""
         update_bytes, itemsize = 0, self.setup.master_itemsize
         for weight in () if self.setup.quirks.muon_has_its_own_adam else self.matrices:
             peak = muon_update_peak(self.setup, weight, itemsize)
@@ -60,7 +60,7 @@ class MuonStage0(Feature):
 
 
 class MuonBF16(Feature):
-    """Muon with `BF16_Optimizer`: momentum is partitioned, and an all-to-all rebuilds the whole matrices."""
+    """Muon with `BF16_Optimizer`, which partitions the momentum and rebuilds whole matrices with an all-to-all."""
 
     engine: BF16Optimizer
 
@@ -90,7 +90,7 @@ class MuonBF16(Feature):
         return True
 
     def _update_matrices(self, partition: FlatPartition) -> None:
-        """Update matrix by matrix; the last update and momentum stay referenced until the next ones are ready."""
+        """Update one matrix after the other; each update and momentum stays referenced until the next is ready."""
         ledger = self.ledger
         update = momentum = 0
         for weight in partition.weights:
@@ -106,7 +106,7 @@ class MuonBF16(Feature):
 
 
 def _exchange_numels(partition: FlatPartition, setup: EngineSetup) -> tuple[int, int, bool]:
-    """Return the elements received and sent, and whether a matrix is split (`_build_muon_exchange_layout`)."""
+    """Return how many elements are received and sent, and whether any matrix is split across ranks."""
     received = sum(weight.numel - part for weight, part in partition.numel_by_weight.items())
     sent, is_split = 0, False
     for weight, start in partition.offsets.items():
@@ -123,7 +123,7 @@ MAX_BUFFER_BYTES = 64 << 20
 
 
 class MuonStage12(Feature):
-    """Muon at stages 1 and 2: `get_flat_partition` updates whole matrices after the last backward pass."""
+    """Muon at stages 1 and 2, where `get_flat_partition` updates whole matrices after the last backward pass."""
 
     engine: DeepSpeedZeroOptimizer
 
@@ -145,7 +145,7 @@ class MuonStage12(Feature):
         """Bytes per element of a matrix update."""
 
     def state_bytes(self, group: int, numel: int, default: int) -> int:  # noqa: ARG002
-        """Return the bytes of Adam's states and of two momenta per matrix: the current, and one for a skipped step."""
+        """Return the bytes of Adam's states and of two momenta per matrix, one of them for skipped steps."""
         rule, setup, adam_numel = self.setup.optimizer, self.setup, numel - self.matrix_numel
         if setup.offloads_optimizer:  # momentum is partitioned like the masters
             # These releases fall back to SGD.
@@ -159,7 +159,7 @@ class MuonStage12(Feature):
         )
 
     def after_backward(self) -> None:
-        """Update each matrix that overlaps this rank's partition, at the gradient accumulation boundary."""
+        """Update the matrices that overlap this rank's partition, at the gradient accumulation boundary."""
         engine, setup, ledger, itemsize = self.engine, self.setup, self.ledger, self.itemsize
         if not engine.is_boundary or setup.offloads_optimizer:
             return
@@ -190,17 +190,17 @@ class MuonStage12(Feature):
         engine.accumulated_grad_bytes -= freed_bytes
 
     def before_norm(self) -> None:
-        """Gather and update matrices whose optimizer is offloaded."""
+        """Gather and update the matrices if the optimizer is offloaded."""
         if self.setup.offloads_optimizer and not self.setup.quirks.muon_has_its_own_adam:
             self._update_offloaded_matrices()
 
     def update_group(self, group: int, numel: int, *, host: bool) -> bool:  # noqa: ARG002
-        """Subtract the matrix updates, which were computed before."""
+        """Subtract the matrix updates, which have been computed already."""
         return self.has_matrix_group and group == 0
 
     # ------------------------------------------------------------ offload
     def allocate_at_rest(self) -> None:
-        """Allocate the cached buffers; the first step gathers no momentum."""
+        """Allocate the cached gather buffers; no momentum is gathered in the first step."""
         if (
             self.setup.offloads_optimizer
             and self.setup.dp_world_size > 1
@@ -223,7 +223,7 @@ class MuonStage12(Feature):
             yield batch
 
     def _use_buffer(self, batch: list[ModelParameter], tensors: int) -> tuple[int, int, int]:
-        """Take a buffer, and return its uncached bytes, the numel of a chunk, and the number of chunks."""
+        """Take a buffer, and return its uncached bytes, the numel per chunk, and the number of chunks."""
         world, itemsize = self.setup.dp_world_size, self.setup.master_itemsize
         max_numel = max(_numel_by_rank(self.engine.partition_by_weight[batch[0]][0], batch))
         chunk = min(max_numel, max(1, MAX_BUFFER_BYTES // ((world + 1) * tensors * itemsize)))
@@ -231,7 +231,7 @@ class MuonStage12(Feature):
         return uncached, chunk, -(-max_numel // chunk)
 
     def _update_offloaded_matrices(self) -> None:
-        """Gather and update all matrices on each rank (`_apply_muon_updates_cpu_offload`)."""
+        """Gather and update all matrices on every rank (`_apply_muon_updates_cpu_offload`)."""
         setup, ledger, itemsize = self.setup, self.ledger, self.setup.master_itemsize
         for batch in self._matrix_batches():
             gathered_bytes = 2 * itemsize * sum(weight.numel for weight in batch)
@@ -272,7 +272,7 @@ UNLIMITED = 1 << 60
 
 
 class MuonStage3(Feature):
-    """Muon at stage 3: matrices are gathered bucket by bucket, and each rank updates one of them."""
+    """Muon at stage 3, which gathers matrices bucket by bucket, each rank updating one at a time."""
 
     engine: DeepSpeedZeroOptimizerStage3
 
@@ -286,7 +286,7 @@ class MuonStage3(Feature):
         self.matrix_group_count = len(engine.sub_groups_of(matrices)) if matrices else 0
 
     def _matrix_chunks(self, matrices: list[ModelParameter]) -> Iterator[list[ModelParameter]]:
-        """Yield chunks of a sub-group's matrices that fit into the reduce bucket, or all of them if offloaded."""
+        """Yield chunks of a sub-group's matrices that fit the reduce bucket, or all of them if offloaded."""
         max_numel = UNLIMITED if self.setup.offloads_optimizer else self.setup.reduce_bucket_size
         start = 0
         for group in self.engine.sub_groups_of(matrices) if matrices else ():
@@ -300,25 +300,25 @@ class MuonStage3(Feature):
             yield chunk
 
     def allocate_at_rest(self) -> None:
-        """Allocate the cached buffers."""
+        """Allocate the cached gather buffers."""
         if self.setup.dp_world_size > 1:
             for chunk in self.chunks * 2:
                 self.ledger.free(GATHER_BUFFERS, self._use_buffer(chunk))
 
     def state_bytes(self, group: int, numel: int, default: int) -> int:
-        """Return the bytes of a group's states; momenta have the communication dtype."""
+        """Return the bytes of a group's states; momenta are in the communication dtype."""
         return self.setup.comm_itemsize * numel if group < self.matrix_group_count else default
 
     def creates_states_with_masters(self, group: int) -> bool:
-        """Whether a group's states exist before the first step, as momenta do."""
+        """Return whether a group's states are created before the first step, which is true for momenta."""
         return group < self.matrix_group_count
 
     def update_group(self, group: int, numel: int, *, host: bool) -> bool:  # noqa: ARG002
-        """Subtract the matrix updates, which were computed before."""
+        """Subtract the matrix updates, which have been computed already."""
         return group < self.matrix_group_count
 
     def _use_buffer(self, chunk: list[ModelParameter]) -> int:
-        """Take a buffer for a chunk and return its uncached bytes.
+        """Take a buffer for a chunk from the cache, and return its uncached bytes.
 
         Offloaded momenta share the buffer with the gradients.
         """
@@ -332,7 +332,7 @@ class MuonStage3(Feature):
         )
 
     def _gather_parts(self, chunk: list[ModelParameter]) -> int:
-        """Gather gradients or momenta (both if offloaded), and return the size of the result in bytes."""
+        """Gather gradients or momenta, or both if offloaded, and return the bytes of the result."""
         setup, local_numel = self.setup, sum(map(self.engine.shard_numel, chunk))
         itemsize, count = (
             (setup.grad_accum_itemsize, 2 * local_numel)
@@ -415,7 +415,7 @@ class MuonStage3(Feature):
         self.ledger.free(TEMPORARY, clones)
 
     def _update_in_rounds(self, chunk: list[ModelParameter]) -> None:
-        """Update one matrix per rank at a time; matrices of different shapes are padded."""
+        """Update one matrix per rank in each round, padding matrices of different shapes."""
         setup, ledger, itemsize = self.setup, self.ledger, self.setup.comm_itemsize
         previous = update_bytes = previous_padded = 0
         for start in range(0, len(chunk), setup.dp_world_size):
@@ -445,7 +445,7 @@ class MuonStage3(Feature):
 
 
 def muon_feature(setup: EngineSetup) -> type[Feature]:
-    """Return the Muon feature class for the engine of a setup."""
+    """Return the class that simulates Muon with the engine of a setup."""
     if setup.stage == 3:
         return MuonStage3
     if setup.uses_bf16_optimizer:
@@ -461,14 +461,14 @@ MAX_CACHED_BYTES = 256 << 20
 
 
 class GatherBufferCache:
-    """Cache of gather buffers, least recently used first."""
+    """Cache of gather buffers that evicts the least recently used one."""
 
     def __init__(self, ledger: MemoryLedger) -> None:
         self.ledger = ledger
         self.cached: OrderedDict[Hashable, int] = OrderedDict()
 
     def use(self, key: Hashable, count: int) -> int:
-        """Take a buffer from the cache or allocate one, and return the bytes that are not cached."""
+        """Take a buffer from the cache or allocate one, and return the bytes that were not cached."""
         if key in self.cached:
             self.cached.move_to_end(key)
             return 0

@@ -1,4 +1,4 @@
-"""Stage 3 with NVMe offload, whose swap buffers are in host memory, and with SuperOffload (`runtime/superoffload`)."""
+"""Stage 3 with NVMe offload, which swaps through host buffers, and with SuperOffload (`runtime/superoffload`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SWAP_BUFFERS, UNALIGNED_GRADS = "NVMe swap buffers", "gradients waiting for NVMe
 
 
 class NvmeOffload(Feature):
-    """NVMe offload: an optimizer swapper, an `AsyncPartitionedParameterSwapper`, or both (`runtime/swap_tensor`)."""
+    """NVMe offload of optimizer states, parameters or both (`runtime/swap_tensor`)."""
 
     engine: DeepSpeedZeroOptimizerStage3
 
@@ -53,7 +53,7 @@ class NvmeOffload(Feature):
             raise stop_error(f"where {key} is {buffer_numel:,}", why, "use at least that many")
 
     def _in_memory(self) -> set[ModelParameter]:
-        """Return the parameters of sub-groups in the flat buffer (`_create_fp16_partitions_with_defragmentation`)."""
+        """Return the parameters whose sub-groups are in the flat buffer, not on NVMe."""
         in_memory, offset = set[ModelParameter](), 0
         for members, size in zip(self.members, self.sizes, strict=True):
             offset += size
@@ -62,13 +62,13 @@ class NvmeOffload(Feature):
         return in_memory
 
     def is_on_nvme(self, weight: ModelParameter) -> bool:
-        """Whether a new shard is large enough for NVMe, even if the shard returns to memory later."""
+        """Return whether a new shard is large enough for NVMe, even if it is moved back to memory later."""
         swapping = self.setup.nvme
         large = self.setup.itemsize * self.engine.shard_numel(weight) >= swapping.min_swap_bytes
         return large and swapping.param_buffer_size > 0
 
     def _param_buffer_bytes(self) -> int:
-        """Return the bytes of the shard buffers (`AsyncPartitionedParameterSwapper`)."""
+        """Return the bytes of the buffers for parameter shards (`AsyncPartitionedParameterSwapper`)."""
         swapping, itemsize = self.setup.nvme, self.setup.itemsize
         return (
             itemsize
@@ -77,7 +77,7 @@ class NvmeOffload(Feature):
         )
 
     def _write_buffer_bytes(self) -> int:
-        """Return the bytes of the buffer in which a step assembles whole parameters before writing them."""
+        """Return the bytes of the buffer in which a step assembles parameters before writing them."""
         setup = self.setup
         if not setup.nvme.param_buffer_size or self.engine.flat_numel == self.engine.trainable_shard_numel:
             return 0
@@ -87,26 +87,26 @@ class NvmeOffload(Feature):
         )
 
     def _optimizer_buffer_bytes(self) -> int:
-        """Return the bytes of one `SwapBufferManager` buffer, which holds the largest sub-group."""
+        """Return the bytes of one `SwapBufferManager` buffer, which fits the largest sub-group."""
         return self.setup.master_itemsize * self.setup.nvme.aligned_numel(
             max(self.sizes, default=0), self.setup.master_itemsize
         )
 
     def pinned_padding(self) -> int:
-        """Return the padding of the swap buffers if torch pins them."""
+        """Return the padding of the swap buffers if torch pins them, else 0."""
         if self.setup.quirks.nvme_buffers_are_locked_by_deepspeed:
             return 0
         blocks = [self._optimizer_buffer_bytes()] * self.setup.nvme.optimizer_buffers
         return pinned_padding([*blocks, self._param_buffer_bytes(), self._write_buffer_bytes()])
 
     def before_partition(self) -> None:
-        """Create the shard buffers from an unpinned copy of them."""
+        """Create the shard buffers, copying them from unpinned memory."""
         if self.setup.has_separate_host or self.setup.quirks.nvme_buffers_are_locked_by_deepspeed:
             self.ledger.allocate_briefly(SWAP_BUFFERS, 2 * self._param_buffer_bytes(), host=True)
         self.ledger.allocate(SWAP_BUFFERS, self._param_buffer_bytes(), host=True)
 
     def allocate_offloaded_shards(self) -> bool:
-        """Allocate the flat buffer, and the shards outside of it that are too small for NVMe."""
+        """Allocate the flat buffer, and the shards outside it that are too small for NVMe."""
         engine = self.engine
         if not self.setup.nvme.param_buffer_size:
             return False
@@ -119,7 +119,7 @@ class NvmeOffload(Feature):
         return True
 
     def allocate_at_rest(self) -> None:
-        """Allocate all buffers; a pipelined swapper keeps new states until the second step reads them."""
+        """Allocate all buffers; a pipelined swapper also keeps new states until the second step reads them."""
         self.ledger.allocate(SWAP_BUFFERS, self._param_buffer_bytes(), host=True)
         self.before_masters()
         self.ledger.allocate(STATES, self._pipelined_state_bytes(), host=True)
@@ -135,12 +135,12 @@ class NvmeOffload(Feature):
         self.ledger.allocate(SWAP_BUFFERS, count, host=True)
 
     def swap_out_masters(self, group: int, count: int) -> None:
-        """Write master weights through a buffer; parameters on NVMe are assembled first."""
+        """Write master weights through a buffer, assembling parameters on NVMe first."""
         if self.on_nvme.intersection(self.members[group]):
             self.ledger.allocate_briefly(TEMPORARY, count, host=True)
 
     def store_gradient(self, weight: ModelParameter) -> None:
-        """Write an fp32 gradient to NVMe; a small or unaligned gradient waits for the step."""
+        """Write an fp32 gradient to NVMe; small or unaligned gradients wait for the step."""
         setup, engine = self.setup, self.engine
         if not (engine.is_boundary and self.group_of[weight] in engine.swapped_groups):
             return
@@ -160,7 +160,7 @@ class NvmeOffload(Feature):
         self.written_grad_bytes = 0
 
     def update_group(self, group: int, numel: int, *, host: bool) -> bool:
-        """Update a sub-group in the swap buffers; the first step creates and writes its states."""
+        """Update a sub-group in the swap buffers; the first step also creates and writes its states."""
         is_swapped = group in self.engine.swapped_groups
         new_states = self._new_state_bytes(numel) if is_swapped and not self.setup.nvme.is_pipelined else 0
         self.ledger.allocate(STATES, new_states, host=True)
@@ -172,7 +172,7 @@ class NvmeOffload(Feature):
         return self.setup.optimizer.state_bytes * self.setup.master_itemsize // 4 * numel
 
     def _pipelined_state_bytes(self) -> int:
-        """Return the bytes of the first step's states if reads or writes are pipelined, or else 0."""
+        """Return the bytes of the first step's states if reads or writes are pipelined, else 0."""
         numel = sum(self.sizes[index] for index in self.engine.swapped_groups)
         return self._new_state_bytes(numel) if self.setup.nvme.is_pipelined else 0
 
@@ -186,12 +186,12 @@ WORKER_GRADS = "SuperOffload gradient buffer"
 
 
 class SuperOffload(Feature):
-    """`SuperOffloadOptimizer_Stage3`, whose separate process updates master weights in shared memory."""
+    """`SuperOffloadOptimizer_Stage3`, which updates master weights in shared memory from a separate process."""
 
     engine: DeepSpeedZeroOptimizerStage3
 
     def load(self) -> None:
-        """Start the optimizer process, which creates its states in the first step."""
+        """Start the optimizer process; it creates its states in the first step."""
         self.ledger.allocate(WORKER_GRADS, self.worker_grad_bytes, host=True)
 
     def allocate_at_rest(self) -> None:
@@ -200,17 +200,17 @@ class SuperOffload(Feature):
 
     @property
     def worker_grad_bytes(self) -> int:
-        """Bytes of the largest sub-group in fp32 (`max_grad_numel`)."""
+        """Bytes of the largest sub-group's gradients in fp32 (`max_grad_numel`)."""
         return 4 * max(map(sum, self.engine.groups), default=0)
 
     def update_group(self, group: int, numel: int, *, host: bool) -> bool:  # noqa: ARG002
-        """Update in place in the process; torch updates the part that `ratio` keeps on GPU (`backup_optimizer`)."""
+        """Update in place in the optimizer process; torch updates the part that `ratio` keeps on the GPU."""
         if self.setup.has_separate_host and not host:
             self.ledger.allocate_briefly(TEMPORARY, 4 * numel)
         return True
 
     def pinned_padding(self) -> int:
-        """Return the cached bytes of pinned gradients moved to shared memory, and the padding of the worker buffer."""
+        """Return the bytes cached for pinned gradients that moved to shared memory, and the worker buffer's padding."""
         setup = self.setup
         # `SimpleQueue.put` moves tensors to shared memory; the pinned block stays in torch's cache.
         moved_blocks = [

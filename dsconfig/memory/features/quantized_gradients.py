@@ -1,4 +1,4 @@
-"""ZeRO++ quantized gradients at stage 3: reduced as int4 within a node, then between nodes."""
+"""ZeRO++ quantized gradients at stage 3, reduced as int4 first within a node and then between nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class QuantizedGradients(Feature):
     engine: DeepSpeedZeroOptimizerStage3
 
     def reduce(self, weights: list[ModelParameter], comm_itemsize: int) -> bool:
-        """Reduce each gradient of a bucket as int4 (`all_to_all_quant_reduce`), or as usual on a single node."""
+        """Reduce each gradient of a bucket as int4 (`all_to_all_quant_reduce`), except on a single node."""
         setup, ledger, engine = self.setup, self.ledger, self.engine
         if not engine.ranks_of(weights[0]) > setup.gpus_per_node > 0:
             return False

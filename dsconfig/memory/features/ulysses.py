@@ -1,4 +1,4 @@
-"""Ulysses sequence parallelism: ranks exchange sequence shards for attention heads (`UlyssesSPAttentionHF`)."""
+"""Ulysses sequence parallelism, in which ranks exchange sequence shards for heads (`UlyssesSPAttentionHF`)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def ulysses_attention(
     key: ActivationTensor,
     value: ActivationTensor,
 ) -> ActivationTensor:
-    """Record attention over whole sequences with this rank's share of the model's `heads`.
+    """Record attention over whole sequences for this rank's share of the attention heads.
 
     Python variables keep the intermediate tensors alive until the attention function returns.
     """
@@ -57,7 +57,7 @@ def ulysses_attention(
 
 
 def _scatter_heads(tape: ForwardTape, batch: MicroBatch, x: ActivationTensor, count: int) -> ActivationTensor:
-    """Record `combine_sequence`: repeat key/value heads if there are too few, then send a contiguous copy."""
+    """Record `combine_sequence`, which repeats key/value heads if there are too few and sends a contiguous copy."""
     itemsize = x.itemsize
     if count > x.numel:
         x = tape.op([x], tape.tensor(count, itemsize, label=EXCHANGED))
@@ -73,7 +73,7 @@ def _scatter_heads(tape: ForwardTape, batch: MicroBatch, x: ActivationTensor, co
 def _gather_heads(
     tape: ForwardTape, batch: MicroBatch, x: ActivationTensor, copies: bool
 ) -> ActivationTensor:
-    """Record `_partition_global_sequence`: send the attention output back and concatenate its heads."""
+    """Record `_partition_global_sequence`, which sends the attention output back and concatenates its heads."""
     count, itemsize = x.numel, x.itemsize
     packed = tape.op([x], tape.tensor(count, itemsize, label=EXCHANGED), shares_grad=True) if copies else x
     received = tape.op(
@@ -91,7 +91,7 @@ def _gather_heads(
 def _all_to_all_collectives(
     batch: MicroBatch, name: str, numel: int, itemsize: int, *, has_backward: bool
 ) -> list[ModelCollective]:
-    """Return a forward call and its backward counterpart, plus one call if the layer is recomputed."""
+    """Return a collective of the forward pass, its counterpart in the backward pass, and one more if recomputed."""
     backward_calls = has_backward + batch.gradient_checkpointing
     return [
         ModelCollective(name, "forward", 1, numel, itemsize, batch.sp_size),

@@ -1,4 +1,4 @@
-"""ZenFlow at stages 1 to 3: selected columns are updated on the GPU, and all other columns on the host."""
+"""ZenFlow at stages 1 to 3, which updates selected columns on the GPU and all others on the host."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STALE = "ZenFlow stale weights"
 
 
 class ColumnSlice(NamedTuple):
-    """The part of a parameter that lies inside one rank's partition."""
+    """The part of a parameter that lies within one rank's partition."""
 
     rank: int
     whole: int
@@ -40,7 +40,7 @@ def selected_column_count(selection: ZenFlowSettings, num_columns: int) -> int:
 def column_slices(
     selection: ZenFlowSettings, weight: ModelParameter, partition: FlatPartition
 ) -> list[ColumnSlice]:
-    """Split a parameter into slices by rank; the flat weights store the transposed parameter, column by column."""
+    """Split a parameter into slices by rank; the flat weights store it transposed, column by column."""
     start, slices = partition.offsets[weight], list[ColumnSlice]()
     offset, end = start, start + weight.numel
     while offset < end:
@@ -60,7 +60,7 @@ def column_slices(
 def update_selected_columns(
     setup: EngineSetup, ledger: MemoryLedger, selected: Iterable[int], copy_bytes: int
 ) -> None:
-    """Run AdamW on the selected elements (`group_step`), after copying `copy_bytes` bytes."""
+    """Copy `copy_bytes` bytes, then apply AdamW to the selected elements (`group_step`)."""
     sizes = list(selected)
     is_offloaded = setup.zenflow is not None and setup.zenflow.offload_states
     # Offloaded states are copied to the GPU for the update (`_group_step_offloaded`).
@@ -78,7 +78,7 @@ def update_selected_columns(
 
 
 class ZenFlowStage12(Feature):
-    """`ZenFlowZeroOptimizer`: each rank updates the selected columns of all parameters."""
+    """`ZenFlowZeroOptimizer`, with which each rank updates the selected columns of all parameters."""
 
     engine: DeepSpeedZeroOptimizer
 
@@ -106,17 +106,17 @@ class ZenFlowStage12(Feature):
 
     # ------------------------------------------------------------ load and at rest
     def flatten_copy_bytes(self, weights: list[ModelParameter]) -> int:
-        """Return the bytes of the matrix copies made while flattening (`_flatten_dense_tensors`)."""
+        """Return the bytes of the matrix copies made during flattening (`_flatten_dense_tensors`)."""
         return self.setup.itemsize * sum(weight.numel for weight in weights if len(weight.shape) == 2)
 
     def load(self) -> None:
-        """Allocate the memory shared with the optimizer process, which starts with the first step."""
+        """Allocate the memory that is shared with the optimizer process, which starts in the first step."""
         if self.settings.overlap_step:
             numel = self.engine.partition.numel
             self.ledger.allocate(OFFLOADED, 2 * self.setup.master_itemsize * numel, host=True)
 
     def allocate_at_rest(self) -> None:
-        """Allocate the selected states, the column indices, and the tensors of the optimizer process."""
+        """Allocate the states and indices of the selected columns, and the optimizer process's tensors."""
         setup, ledger = self.setup, self.ledger
         states = 2 * self.selected_bytes(self.trainable)
         ledger.allocate(SELECTED_STATES, states, host=self.settings.offload_states)
@@ -130,7 +130,7 @@ class ZenFlowStage12(Feature):
         return default * (2 if self.settings.overlap_step else 1)
 
     def _index_bytes(self, weights: list[ModelParameter]) -> int:
-        """Return the bytes of column indices; indices of several slices are concatenated into a copy."""
+        """Return the bytes of column indices; those of several slices are also concatenated into a copy."""
         # Column indices are int32.
         index_bytes = 0
         for weight in weights:
@@ -139,7 +139,7 @@ class ZenFlowStage12(Feature):
         return index_bytes
 
     def pinned_padding(self) -> int:
-        """Return the cached bytes of pinned tensors moved to shared memory, and the padding of offloaded states."""
+        """Return the bytes cached for pinned tensors now in shared memory, and the padding of offloaded states."""
         setup, padding = self.setup, 0
         if self.settings.overlap_step:
             moved_copies = setup.pins_optimizer + (
@@ -154,7 +154,7 @@ class ZenFlowStage12(Feature):
 
     # ------------------------------------------------------------ backward
     def before_backward(self) -> None:
-        """Read the master weights back from the weights before columns are selected again."""
+        """Refresh the master weights from the model weights before selecting columns again."""
         if self._selects:
             setup, count = self.setup, self.engine.partition.numel
             cast_itemsize = (
@@ -167,12 +167,12 @@ class ZenFlowStage12(Feature):
         return self.settings.reselects and not self.engine.micro_step
 
     def receive_gradient(self, weight: ModelParameter, count: int) -> None:
-        """Transpose a matrix gradient into the reduce bucket."""
+        """Transpose a matrix's gradient into the reduce bucket."""
         if len(weight.shape) == 2 and weight.numel <= self.setup.reduce_bucket_size:
             self.ledger.allocate_briefly(GRADIENTS, count)
 
     def before_reduce(self, weights: list[ModelParameter]) -> None:
-        """Transpose the gradients that are larger than the bucket (`reduce_ipg_grads`)."""
+        """Transpose gradients that are larger than the bucket (`reduce_ipg_grads`)."""
         unbucketed = self.engine.unbucketed_grads
         copies = (unbucketed.get(weight, 0) for weight in weights if len(weight.shape) == 2)
         self.ledger.allocate_briefly(GRADIENTS, sum(copies))
@@ -218,7 +218,7 @@ class ZenFlowStage12(Feature):
         ledger.free(SELECTED, buffer)
 
     def _copy_selected_weights(self, weights: list[ModelParameter]) -> None:
-        """Copy the selected weights, which the update on the host must not overwrite (`temp_copy_param`)."""
+        """Save the selected weights, so that the update on the host cannot overwrite them (`temp_copy_param`)."""
         offload = self.settings.offload_states
         for weight in weights:
             count = self.setup.itemsize * self.selected[weight]
@@ -243,7 +243,7 @@ class ZenFlowStage12(Feature):
             self.ledger.free(SELECTED, last + (copied if offload else 2 * copied))
 
     def _restore_selected_weights(self, weights: list[ModelParameter]) -> int:
-        """Copy the saved weights back one by one, and return the bytes that stay referenced.
+        """Copy the saved weights back one by one, and return the bytes that remain referenced.
 
         The bytes belong to the last copy and to the columns that the copy was written to.
         """
@@ -256,7 +256,7 @@ class ZenFlowStage12(Feature):
         return last
 
     def _parameters_updated_together(self) -> list[list[ModelParameter]]:
-        """Group parameters whose states are loaded together (`_step_with_offload`): all if states are on the GPU."""
+        """Group the parameters whose states are loaded together, which is all of them on the GPU."""
         if not self.settings.offload_states:
             return [self.trainable]
         buckets, count = [list[ModelParameter]()], 0
@@ -273,7 +273,7 @@ class ZenFlowStage12(Feature):
 
 
 class ZenFlowStage3(Feature):
-    """ZenFlow hooks of `DeepSpeedZeroOptimizer_Stage3` (`zenflow/engine_stage3.py`)."""
+    """The ZenFlow hooks of `DeepSpeedZeroOptimizer_Stage3` (`zenflow/engine_stage3.py`)."""
 
     engine: DeepSpeedZeroOptimizerStage3
 
@@ -294,7 +294,7 @@ class ZenFlowStage3(Feature):
         """Number of selected elements in each shard."""
 
     def _count_columns(self, weight: ModelParameter) -> tuple[int, int]:
-        """Return the numbers of complete and selected columns in a shard.
+        """Return how many complete columns and how many selected columns a shard has.
 
         The gradients decide which columns are selected; the estimate assumes an even share for each rank.
         """
@@ -319,12 +319,12 @@ class ZenFlowStage3(Feature):
 
     # ------------------------------------------------------------ load and at rest
     def flatten_copy_bytes(self, weights: list[ModelParameter]) -> int:
-        """Return the bytes of the copy of a matrix that is transposed."""
+        """Return the bytes of a matrix's transposed copy."""
         matrices = (weight.numel for weight in weights if len(weight.shape) > 1)
         return self.setup.itemsize * max(matrices, default=0)
 
     def allocate_at_rest(self) -> None:
-        """Allocate the selected states, the column indices, and the tensors of the optimizer process."""
+        """Allocate the states and indices of the selected columns, and the optimizer process's tensors."""
         setup, ledger = self.setup, self.ledger
         ledger.allocate(
             SELECTED_STATES, 2 * self.selected_bytes(self.trainable), host=self.settings.offload_states
@@ -338,7 +338,7 @@ class ZenFlowStage3(Feature):
         return default * (2 if self.settings.overlap_step else 1)
 
     def pinned_padding(self) -> int:
-        """Return the cached bytes of pinned gradients moved to shared memory, and the padding of offloaded states."""
+        """Return the bytes cached for pinned gradients now in shared memory, and the padding of offloaded states."""
         setup, padding = self.setup, 0
         if self.settings.overlap_step:
             padding += setup.pins_optimizer * setup.master_itemsize * self.engine.trainable_shard_numel
@@ -354,7 +354,7 @@ class ZenFlowStage3(Feature):
         return self.settings.reselects and not self.engine.micro_step
 
     def before_backward(self) -> None:
-        """Read the master weights back from the weights before columns are selected again."""
+        """Refresh the master weights from the model weights before selecting columns again."""
         if (
             self._selects
             and self.setup.has_separate_host
@@ -365,18 +365,18 @@ class ZenFlowStage3(Feature):
             )
 
     def receive_gradient(self, weight: ModelParameter, count: int) -> None:
-        """Copy the gradient into the layout of the transposed weight (`AccumulateGrad`)."""
+        """Copy the gradient to the layout of the transposed weight (`AccumulateGrad`)."""
         if weight in self.columns and (self.setup.memory_efficient_linear or not weight.is_linear):
             self.ledger.allocate_briefly(GRADIENTS, count)
 
     def after_reduce(self, weights: list[ModelParameter]) -> None:
-        """Select and keep columns before a bucket's shards are moved to the host."""
+        """Select columns and keep their gradients before the bucket's shards move to the host."""
         if self._selects:
             self._select(weights)
         self._collect(weights)
 
     def _select(self, weights: list[ModelParameter]) -> None:
-        """All-gather column sums, so that all ranks select the same columns (`update_selected_channels`)."""
+        """All-gather the column sums, so that every rank selects the same columns (`update_selected_channels`)."""
         setup, ledger = self.setup, self.ledger
         matrices = [weight for weight in weights if weight in self.columns]
         max_columns = sum(-(-weight.shape[1] // self.engine.ranks_of(weight)) for weight in matrices)
@@ -388,7 +388,7 @@ class ZenFlowStage3(Feature):
         ledger.free(SELECTED, setup.itemsize * max_columns)
 
     def _collect(self, weights: list[ModelParameter]) -> None:
-        """Keep the gradients of selected columns (`_process_selected_fp32_groups_grad`)."""
+        """Keep the gradients of the selected columns (`_process_selected_fp32_groups_grad`)."""
         itemsize, ledger = self.setup.itemsize, self.ledger
         for weight in weights:
             count = itemsize * self.selected[weight]
@@ -418,7 +418,7 @@ class ZenFlowStage3(Feature):
         )
 
     def after_backward(self) -> None:
-        """Partition all parameters, including persistent ones, which are gathered again on use."""
+        """Partition all parameters, including persistent ones; the next use gathers them again."""
         self.engine.coordinator.partition_all()
         if self.engine.coordinator.always_gathered:
             self.ledger.free(PERSISTENT, self.engine.persistent_bytes)
@@ -426,7 +426,7 @@ class ZenFlowStage3(Feature):
 
     # ------------------------------------------------------------ step
     def before_step(self) -> None:
-        """Count the persistent parameters again, since the step partitions them."""
+        """Add the persistent parameters again, because the step partitions them."""
         self.ledger.allocate(PERSISTENT, self.engine.persistent_bytes)
 
     def after_step(self) -> None:

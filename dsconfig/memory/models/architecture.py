@@ -1,4 +1,4 @@
-"""Architecture of a model: the sizes that determine its parameters and activations."""
+"""The dimensions of a model that determine its parameters and activations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class RepeatedBlock(NamedTuple):
-    """Weight matrices of a block that is repeated."""
+    """The weight matrices of a block, and how often the block is repeated."""
 
     name: str
     repeats: int
@@ -40,7 +40,7 @@ class LatentAttention(NamedTuple):
 
 
 class Tower(NamedTuple):
-    """Encoder of images or audio, whose outputs are tokens of the language model."""
+    """An image or audio encoder, whose outputs become tokens of the language model."""
 
     name: str
     """Path of the encoder's module."""
@@ -79,7 +79,7 @@ class Tower(NamedTuple):
 
     @property
     def image_tokens(self) -> int:
-        """Number of tokens in an image, or `ASSUMED_IMAGE_TOKENS` if images may have any size."""
+        """Number of tokens per image, or `ASSUMED_IMAGE_TOKENS` if images may have any size."""
         return self.image_patches // self.merged_patches or ASSUMED_IMAGE_TOKENS
 
 
@@ -88,7 +88,7 @@ ASSUMED_IMAGE_TOKENS = 1024
 
 
 class Architecture(NamedTuple):
-    """Sizes of a model, named as in Hugging Face's `config.json`; unused fields keep their defaults."""
+    """Dimensions of a model, named as in Hugging Face's `config.json`; unused fields keep their defaults."""
 
     family: str
     """Model family: bert, decoder, gpt2, gpt_neox, opt, vit, plain, generic, or sized (only parameters are known)."""
@@ -174,14 +174,14 @@ class Architecture(NamedTuple):
 
     @property
     def variant(self) -> DecoderVariant:
-        """Differences of a decoder's model type from Llama."""
+        """How the decoder's model type differs from Llama."""
         from dsconfig.memory.models.decoder_model_types import DECODER_VARIANTS, LLAMA
 
         return DECODER_VARIANTS.get(self.name, LLAMA)
 
 
 class MicroBatch(NamedTuple):
-    """Size of one micro batch, and how the training script computes it."""
+    """The size of one micro batch, and how the training script computes it."""
 
     micro_batch_size: int
     sequence_length: int
@@ -221,12 +221,12 @@ class MicroBatch(NamedTuple):
 
     @property
     def local_sequence_length(self) -> int:
-        """Number of tokens of a sequence on this rank."""
+        """Number of tokens of each sequence that this rank processes."""
         return self.sequence_length // self.sp_size
 
     @property
     def needs_input_grad(self) -> bool:
-        """Whether a frozen embedding's output requires gradients (PEFT's `enable_input_require_grads`)."""
+        """Whether the output of a frozen embedding requires gradients (PEFT's `enable_input_require_grads`)."""
         return self.adapter is not None and self.gradient_checkpointing
 
     def new_tape(self) -> ForwardTape:

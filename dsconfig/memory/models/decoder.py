@@ -1,4 +1,4 @@
-"""Decoders of Llama and similar models, with the features listed in `decoder_model_types`."""
+"""Decoders like Llama, with the features listed in `decoder_model_types`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Attention:
-    """Attention with projections of queries, keys and values, and of the output."""
+    """Attention with query, key, value and output projections."""
 
     def __init__(self, tape: ForwardTape, arch: Architecture, prefix: str, number: int) -> None:
         self.arch, self.style = arch, arch.variant
@@ -111,7 +111,7 @@ class Attention:
     def _separate(
         self, tape: ForwardTape, heads: AttentionHeads, y: ActivationTensor
     ) -> tuple[ActivationTensor, ActivationTensor, ActivationTensor]:
-        """Project queries, keys and values, and normalize and rotate queries and keys as the model does."""
+        """Project queries, keys and values; normalize and rotate queries and keys as the model does."""
         rows = heads.num_tokens
         counts = heads.num_heads, heads.num_kv_heads
         query, key = (
@@ -141,7 +141,7 @@ class Attention:
 
 
 class MultiHeadLatentAttention:
-    """Attention with low-rank queries, and with keys and values from one latent vector (DeepSeek)."""
+    """Attention with low-rank queries, and keys and values from one latent vector (DeepSeek)."""
 
     def __init__(self, tape: ForwardTape, arch: Architecture, latent: LatentAttention, prefix: str) -> None:
         self.arch, self.latent = arch, latent
@@ -199,7 +199,7 @@ class MultiHeadLatentAttention:
     def _rotated(
         self, tape: ForwardTape, heads: AttentionHeads, query: ActivationTensor, count: int
     ) -> ActivationTensor:
-        """Rotate the last elements of each head, and concatenate them with the other elements."""
+        """Rotate the last elements of each head, and concatenate them with the others."""
         part = heads.num_tokens * count * self.latent.qk_rope_head_dim
         halves = []
         for _ in range(2):
@@ -210,7 +210,7 @@ class MultiHeadLatentAttention:
 
 
 def build(arch: Architecture, batch: MicroBatch) -> ForwardTape:
-    """Build the model's modules and, unless only parameters are needed, record the forward pass."""
+    """Create the model's modules and, unless only parameters are needed, record the forward pass."""
     tape = batch.new_tape()
     rows, is_sequence_parallel, variant = (
         batch.micro_batch_size * batch.local_sequence_length,
@@ -309,7 +309,7 @@ NORM_ORDER = {
 
 
 class DecoderLayer:
-    """One decoder layer: attention, an MLP or experts, and norms."""
+    """A decoder layer: norms, attention, and an MLP or experts."""
 
     def __init__(self, tape: ForwardTape, arch: Architecture, batch: MicroBatch, number: int) -> None:
         self.number, self.arch, self.style = number, arch, arch.variant

@@ -7,14 +7,14 @@ from typing import Literal, NamedTuple
 
 
 class BiasKey(NamedTuple):
-    """A key of `config.json` that enables the bias of linear layers, and the default if the key is absent."""
+    """A `config.json` key that enables the bias of linear layers, with its default."""
 
     key: str = ""
     default: bool = False
 
 
 class MoEVariant(NamedTuple):
-    """MoE block of a model type, and the defaults of its config class."""
+    """The MoE block of a model type, and the defaults of its config class."""
 
     block: str = ""
     """Class name of the MoE block."""
@@ -38,7 +38,7 @@ class MoEVariant(NamedTuple):
 
 
 class DecoderVariant(NamedTuple):
-    """Differences of a model type from Llama."""
+    """The differences between a model type and Llama."""
 
     # Attention.
     qkv_bias: BiasKey = BiasKey()

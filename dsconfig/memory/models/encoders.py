@@ -1,4 +1,4 @@
-"""BERT and RoBERTa with a masked-LM or sequence classification head, and vision transformers (ViT)."""
+"""BERT and RoBERTa with a masked-LM or sequence classification head, and Vision Transformers (ViT)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class BertOutput:
 
 
 class BertLayer:
-    """Modules of one BERT layer."""
+    """The modules of one BERT layer."""
 
     def __init__(self, tape: ForwardTape, arch: Architecture, prefix: str) -> None:
         hidden, wide = arch.hidden_size, arch.intermediate_size
@@ -60,7 +60,7 @@ class BertLayer:
 
 
 class BertEmbeddings:
-    """Word, position and token type embeddings of BERT; RoBERTa registers positions last."""
+    """The word, position and token type embeddings of BERT; RoBERTa registers positions last."""
 
     def __init__(self, tape: ForwardTape, arch: Architecture, prefix: str) -> None:
         hidden = arch.hidden_size
@@ -113,7 +113,7 @@ class BertEmbeddings:
 
 
 class MaskedLMHead:
-    """Masked-LM head: a transform, then the tied word embedding with a bias."""
+    """Masked-LM head: a transform, followed by the tied word embedding with a bias."""
 
     def __init__(self, tape: ForwardTape, arch: Architecture, words: Module) -> None:
         hidden, bert = arch.hidden_size, arch.name == "bert"
@@ -136,7 +136,7 @@ class MaskedLMHead:
         tape.untied_numel = arch.vocab_size * (hidden if arch.tie_word_embeddings else 0) + arch.vocab_size
 
     def loss(self, tape: ForwardTape, arch: Architecture, batch: MicroBatch, x: ActivationTensor) -> None:
-        """Record the masked-LM logits and their loss."""
+        """Record the masked-LM logits and the loss."""
         rows = batch.micro_batch_size * batch.sequence_length
         with ExitStack() as stack:
             for module in (*self.outer, self.module):
@@ -149,7 +149,7 @@ class MaskedLMHead:
 
 
 class ClassificationHead:
-    """Classification head on the first token of each sequence."""
+    """Classification head that uses the first token of each sequence."""
 
     def __init__(self, tape: ForwardTape, arch: Architecture) -> None:
         hidden, self.is_bert = arch.hidden_size, arch.name == "bert"
@@ -171,7 +171,7 @@ class ClassificationHead:
             )
 
     def loss(self, tape: ForwardTape, arch: Architecture, batch: MicroBatch, x: ActivationTensor) -> None:
-        """Record the class logits and their loss."""
+        """Record the class logits and the loss."""
         if not self.is_bert:
             x = self.pooled(tape, batch, x)
         with tape.record_module(self.dropout):
@@ -182,7 +182,7 @@ class ClassificationHead:
 
 
 def build_bert(arch: Architecture, batch: MicroBatch) -> ForwardTape:
-    """Build BERT's modules and, unless only parameters are needed, record the forward pass."""
+    """Create BERT's modules and, unless only parameters are needed, record the forward pass."""
     tape = batch.new_tape()
     rows, name = batch.micro_batch_size * batch.sequence_length, arch.name
     root, model = tape.module("", inputs_require_grad=False), tape.module(name, inputs_require_grad=False)
@@ -232,7 +232,7 @@ def record_bert_layer(
 
 
 class ViTLayer:
-    """Modules of one vision transformer layer."""
+    """The modules of one Vision Transformer layer."""
 
     def __init__(self, tape: ForwardTape, arch: Architecture, prefix: str) -> None:
         hidden, wide = arch.hidden_size, arch.intermediate_size
@@ -255,7 +255,7 @@ class ViTLayer:
 
 
 def build_vit(arch: Architecture, batch: MicroBatch) -> ForwardTape:
-    """Build the modules of a vision transformer and, unless only parameters are needed, record the forward pass."""
+    """Create a Vision Transformer's modules and, unless only parameters are needed, record the forward pass."""
     tape = batch.new_tape()
     hidden, patches_per_side = arch.hidden_size, arch.image_size // arch.patch_size
     length = patches_per_side * patches_per_side + 1
@@ -321,7 +321,7 @@ def record_vit_layer(
     batch: MicroBatch,
     x: ActivationTensor,
 ) -> ActivationTensor:
-    """Record one vision transformer layer and return its output."""
+    """Record one Vision Transformer layer and return its output."""
     rows, hidden = heads.num_tokens, arch.hidden_size
     with tape.record_module(layer.module, x), tape.checkpoint(x, batch.gradient_checkpointing):
         y = layer_norm(tape, layer.norm_before, x, rows)

@@ -1,4 +1,4 @@
-"""Encoders of images and audio, and their projectors, from the `config.json` of a composite model."""
+"""Read the image and audio encoders of a composite model, and their projectors, from its `config.json`."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ TEXT_DEFAULTS: Mapping[str, Config] = {
 
 
 def text_config(config: Config) -> Config:
-    """Return the config of the text model, which is a section or the whole `config.json`."""
+    """Return the text model's section of the config, or the whole `config.json` if it has none."""
     text = next((config[key] for key in TEXT_SECTIONS if isinstance(config.get(key), Mapping)), config)
     assert isinstance(text, Mapping)
     kind = str(text.get("model_type") or config.get("model_type"))
@@ -68,7 +68,7 @@ def text_config(config: Config) -> Config:
 
 
 def text_kind(config: Config) -> str:
-    """Return the decoder type that the text model is an instance of, or the model type itself if none is listed."""
+    """Return the supported decoder type to which the text model belongs, or else its model type."""
     text = text_config(config)
     kind = str(text.get("model_type") or "")
     if text.get("model_type") == config.get("model_type"):  # Qwen2-VL, whose file has no text section
@@ -77,7 +77,7 @@ def text_kind(config: Config) -> str:
 
 
 def towers_of(config: Config) -> tuple[Tower, ...]:
-    """Return the encoders of a composite model, or an empty tuple if its encoder is absent or unknown.
+    """Return the encoders of a composite model; empty if the encoder is absent or unknown.
 
     Raises:
         InvalidModelError: a size is invalid.
@@ -100,7 +100,7 @@ def _side(vision: Config, key: str, default: int) -> int:
 
 
 def _transformer(vision: Config, name: str, image: int = 224, patch: int = 16) -> Tower:
-    """Return an encoder with layer norms and biases, as in SigLIP, before its projector is added."""
+    """Return an encoder with layer norms and biases, as in SigLIP, without a projector."""
     hidden = count(vision, "hidden_size", 768)
     side, size = _side(vision, "image_size", image), _side(vision, "patch_size", patch)
     return Tower(
@@ -259,7 +259,7 @@ def _qwen2_5_vl(_: Config, vision: Config, text: int) -> Tower:
 
 
 def _with_merger(tower: Tower, text: int) -> Tower:
-    """Add Qwen's merger: a norm, and two linear layers over the merged patches."""
+    """Return the encoder with Qwen's merger: a norm, and two linear layers over the merged patches."""
     wide = tower.hidden_size * tower.merged_patches
     return tower._replace(
         projector=((wide, wide, True), (text, wide, True)), projector_norm=tower.hidden_size

@@ -1,4 +1,4 @@
-"""Falcon models: one projection for all heads, with attention and MLP side by side."""
+"""Falcon models, with one projection for all heads, and attention parallel to the MLP."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class FalconLayer:
-    """Modules of one Falcon layer."""
+    """The modules of one Falcon layer."""
 
     def __init__(self, tape: ForwardTape, arch: Architecture, prefix: str) -> None:
         hidden, wide = arch.hidden_size, arch.intermediate_size
@@ -90,7 +90,7 @@ class FalconLayer:
 
 
 def build(arch: Architecture, batch: MicroBatch) -> ForwardTape:
-    """Build Falcon's modules and, unless only parameters are needed, record the forward pass."""
+    """Create Falcon's modules and, unless only parameters are needed, record the forward pass."""
     tape = batch.new_tape()
     rows, hidden = batch.micro_batch_size * batch.sequence_length, arch.hidden_size
     prefix = "transformer"

@@ -1,4 +1,4 @@
-"""Parameters of a model whose layers are not known, from the keys that most `config.json` files share."""
+"""Estimate the parameters of a model with unknown layers from the keys that most `config.json` files have."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ DEPTH = 4
 
 
 def generic_architecture(config: Mapping[str, Json]) -> Architecture | None:
-    """Return the generic transformer of a language model, or None for other models and for missing sizes."""
+    """Return the generic transformer of a language model, or None for other models or missing sizes."""
     config = _merge_size_sections(config)
     text = next((config[key] for key in TEXT if isinstance(config.get(key), Mapping)), config)
     if isinstance(text.get("text_config"), Mapping):  # Qwen Omni
@@ -150,13 +150,13 @@ def _chosen_experts(text: Mapping[str, Json], experts: int) -> int:
 
 
 def _has_tanh_gelu(text: Mapping[str, Json]) -> bool:
-    """Whether the activation is `NewGELUActivation`, which runs as several operations."""
+    """Return whether the activation is `NewGELUActivation`, which runs as several operations."""
     named = text.get("hidden_act", text.get("activation_function"))
     return named == "gelu_new" or (named is None and text.get("model_type") in ("gptj", "gpt_neo", "albert"))
 
 
 def _towers(config: Mapping[str, Json]) -> tuple[Tower, ...]:
-    """Return the encoders whose layers are known, or an empty tuple if a size is missing or invalid."""
+    """Return the encoders with known layers; empty if a size is missing or invalid."""
     try:
         towers = towers_of(config)
     except InvalidModelError:
@@ -175,7 +175,7 @@ def _default_length(text: Mapping[str, Json]) -> int:
 
 
 def _exact(config: Mapping[str, Json]) -> int:
-    """Return the exact number of parameters, or 0 if the number is not known or a size is missing or invalid."""
+    """Return the exact number of parameters, or 0 if it is unknown or a size is missing or invalid."""
     try:
         return exact_parameters(config)
     except InvalidModelError:
@@ -197,7 +197,7 @@ def _has_rms_norms(text: Mapping[str, Json]) -> bool:
 def _with_other_weights(
     config: Mapping[str, Json], text: Mapping[str, Json], arch: Architecture
 ) -> Architecture:
-    """Add the weights by which the layers fall short of the exact number of parameters, if that is known."""
+    """Add the weights that the layers lack compared with the exact number of parameters, if known."""
     from dsconfig.memory.models.generic_transformer import parameter_count
 
     try:
@@ -217,7 +217,7 @@ def _head_keys(config: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def _merge_size_sections(config: Mapping[str, Json]) -> Mapping[str, Json]:
-    """Merge sections that only group the sizes of the model itself into the config (DBRX, MPT)."""
+    """Merge the sections that only group the model's own sizes into the config (DBRX, MPT)."""
     sections = [config[key] for key in GROUPS if isinstance(config.get(key), Mapping)]
     merged = {**TEXT_DEFAULTS.get(str(config.get("model_type")), {}), **config}
     for section in sections:
@@ -226,7 +226,7 @@ def _merge_size_sections(config: Mapping[str, Json]) -> Mapping[str, Json]:
 
 
 def parameter_only_architecture(config: Mapping[str, Json]) -> Architecture | None:
-    """Count the parameters of a `config.json` by its usual keys, or return None if they do not state the sizes.
+    """Count the parameters of a `config.json` by its common keys; return None if sizes are missing.
 
     Nested configs (`text_config`, `vision_config`) are counted too. Biases, norms and unusual modules are not,
     so the count is approximate.
@@ -241,14 +241,14 @@ def parameter_only_architecture(config: Mapping[str, Json]) -> Architecture | No
 
 
 def architecture_of_blocks(blocks: tuple[RepeatedBlock, ...], name: str) -> Architecture:
-    """Return an architecture that has these weights and no activations."""
+    """Return an architecture with these weights and no activations."""
     layers = max(block.repeats for block in blocks)
     hidden = max((block.weights[0][-1] for block in blocks), default=1)
     return Architecture("sized", hidden, layers, 0, weight_blocks=blocks, name=name)
 
 
 def architecture_of_count(parameters: int) -> Architecture:
-    """Return an architecture with this number of parameters, in layers of a typical size.
+    """Return an architecture with this many parameters, in layers of a typical size.
 
     A transformer layer has about 12·h² parameters, and models have about h/128 layers.
     """
@@ -271,7 +271,7 @@ def architecture_of_count(parameters: int) -> Architecture:
 def _first_plausible_size(
     config: Mapping[str, Json], names: tuple[str, ...], limit: int = LARGEST_SIZE
 ) -> int:
-    """Return the first plausible size among these keys, or 0 if there is none."""
+    """Return the first plausible size under one of these keys, or 0 if there is none."""
     for name in names:
         value = config.get(name)
         if isinstance(value, list) and value and all(item == value[0] for item in value):
@@ -282,7 +282,7 @@ def _first_plausible_size(
 
 
 def _blocks_of(config: Mapping[str, Json], depth: int) -> Iterator[RepeatedBlock]:
-    """Yield the weight blocks of a config and of the configs nested in it."""
+    """Yield the weight blocks of a config, including its nested configs."""
     config = _merge_size_sections(config)
     nested = [
         value
@@ -299,7 +299,7 @@ def _blocks_of(config: Mapping[str, Json], depth: int) -> Iterator[RepeatedBlock
 
 
 def _is_modality_encoder(config: Mapping[str, Json]) -> bool:
-    """Whether a config describes an encoder of images or audio."""
+    """Return whether a config describes an image or audio encoder."""
     return not _first_plausible_size(config, VOCABULARY)
 
 
@@ -351,7 +351,7 @@ def _transformer_blocks(config: Mapping[str, Json]) -> Iterator[RepeatedBlock]:
 
 
 def _has_untied_head(config: Mapping[str, Json]) -> bool:
-    """Whether the output projection has its own weights; `config.json` omits the default of the model's class."""
+    """Return whether the output projection has its own weights; `config.json` omits defaults of the class."""
     is_tied = config.get("tie_word_embeddings")
     if config.get("model_type") in ALWAYS_TIED:
         return False
@@ -365,7 +365,7 @@ def _has_untied_head(config: Mapping[str, Json]) -> bool:
 def _layer_blocks(
     config: Mapping[str, Json], hidden: int, layers: int, attention: Weights
 ) -> Iterator[RepeatedBlock]:
-    """Yield the layers with a dense MLP and the layers with experts."""
+    """Yield the dense layers and the expert layers."""
     gated, width = _is_gated(config), _intermediate_size(config, hidden)
     dense = tuple(_mlp_projections(hidden, width, gated))
     experts = _first_plausible_size(config, EXPERTS, MOST_EXPERTS)
@@ -404,7 +404,7 @@ def _layer_blocks(
 def _attention_projections(
     config: Mapping[str, Json], hidden: int, heads: int, head_dim: int
 ) -> Iterator[tuple[str, int, int]]:
-    """Return the projections of an attention layer, including latent ones (`kv_lora_rank`, DeepSeek)."""
+    """Yield the projections of an attention layer, including latent ones (`kv_lora_rank`, DeepSeek)."""
     head_dim = head_dim or max(1, hidden // heads)
     if rank := _first_plausible_size(config, ("kv_lora_rank",)):
         rope = _first_plausible_size(config, ("qk_rope_head_dim",))
@@ -437,7 +437,7 @@ def _intermediate_size(config: Mapping[str, Json], hidden: int) -> int:
 
 
 def _is_gated(config: Mapping[str, Json]) -> bool:
-    """Whether the MLP has a gate, which models with RMS norms have."""
+    """Return whether the MLP has a gate, as it has in models with RMS norms."""
     names = [config.get(key) for key in ("hidden_act", "activation_function", "feed_forward_proj")]
     if any(str(name).lower() in UNGATED for name in names):
         return False

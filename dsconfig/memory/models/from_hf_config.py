@@ -1,4 +1,4 @@
-"""Conversion of a Hugging Face `config.json` to an architecture."""
+"""Convert a Hugging Face `config.json` to an architecture."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def decoder(config: Mapping[str, Json], kind: str) -> Architecture:
 
 
 def _reject_other_layers(config: Mapping[str, Json], variant: DecoderVariant) -> None:
-    """Reject a config whose layers differ from those of its model type."""
+    """Reject a config whose layers differ from the usual ones of its model type."""
     activation = config.get("hidden_act")
     if variant.activation == "relu2" and activation not in (None, "relu2"):
         raise NotModelledError(
@@ -84,7 +84,7 @@ def _reject_other_layers(config: Mapping[str, Json], variant: DecoderVariant) ->
 
 
 def has_bias(config: Mapping[str, Json], bias: BiasKey) -> bool:
-    """Whether a key, or its default, enables a bias or norm."""
+    """Return whether a key, or its default, enables a bias or norm."""
     value = config.get(bias.key) if bias.key else None
     return bias.default if value is None else value is True
 
@@ -137,7 +137,7 @@ def _with_experts(config: Mapping[str, Json], moe: MoEVariant | None, arch: Arch
 
 
 def _dense_layers(config: Mapping[str, Json], layers: int) -> tuple[int, ...]:
-    """Return the layers without experts: listed layers, layers between those with experts, and the first layers."""
+    """Return the indices of the layers without experts."""
     mlp_only_layers = config.get("mlp_only_layers") or []
     if not isinstance(mlp_only_layers, list) or not all(type(number) is int for number in mlp_only_layers):
         problem = f"`mlp_only_layers` in config.json is {format_value(mlp_only_layers)}"
@@ -156,7 +156,7 @@ def _dense_layers(config: Mapping[str, Json], layers: int) -> tuple[int, ...]:
 def _with_sliding_window(
     config: Mapping[str, Json], variant: DecoderVariant, arch: Architecture
 ) -> Architecture:
-    """Add the sliding-window layers to the architecture."""
+    """Return the architecture with its sliding-window layers."""
     window, size = variant.window_layers, config.get("sliding_window", variant.sliding_window)
     if (
         not window
@@ -173,7 +173,7 @@ def _with_sliding_window(
 
 
 def _listed_sliding_layers(config: Mapping[str, Json], layers: int) -> tuple[int, ...]:
-    """Return the sliding-window layers according to `layer_types`."""
+    """Return the sliding-window layers listed in `layer_types`."""
     kinds = config["layer_types"]
     if not isinstance(kinds, list) or len(kinds) != layers or not set(map(str, kinds)) <= {SLIDING, FULL}:
         expected = f"expected `{SLIDING}` or `{FULL}` for each of the {layers} layers"
@@ -184,7 +184,7 @@ def _listed_sliding_layers(config: Mapping[str, Json], layers: int) -> tuple[int
 def _default_sliding_layers(
     config: Mapping[str, Json], variant: DecoderVariant, layers: int
 ) -> tuple[int, ...]:
-    """Return the sliding-window layers of a config without `layer_types`."""
+    """Return the sliding-window layers for a config without `layer_types`."""
     numbers, window = range(layers), variant.window_layers
     if window == "upper":
         return tuple(range(count(config, "max_window_layers", 28), layers))
@@ -204,7 +204,7 @@ def _default_sliding_layers(
 def _with_unrotated_layers(
     config: Mapping[str, Json], variant: DecoderVariant, arch: Architecture
 ) -> Architecture:
-    """Add the layers without rotary embeddings to the architecture."""
+    """Return the architecture with its layers that lack rotary embeddings."""
     numbers = range(arch.num_layers)
     if variant.unrotated_layers == "every fourth":
         flags = config.get("no_rope_layers")
@@ -248,7 +248,7 @@ def architecture_of(config: Mapping[str, Json]) -> Architecture:
 
 
 def _advise_on_unsupported_model(config: Mapping[str, Json]) -> str:
-    """Return advice on what to use instead of an unsupported model."""
+    """Return advice on what to do about an unsupported model."""
     text = config.get("text_config")
     kind = text.get("model_type") if isinstance(text, Mapping) else None
     if kind in FAMILIES:
@@ -400,7 +400,7 @@ def _opt_architecture(config: Mapping[str, Json]) -> Architecture:
 
 
 def _bert_architecture(config: Mapping[str, Json]) -> Architecture:
-    """Convert a BERT config, which without `architectures` gets the masked-LM head."""
+    """Convert a BERT config; without `architectures`, the model has the masked-LM head."""
     kind = str(config["model_type"])
     classes = {"bert": "Bert", "roberta": "Roberta"}[kind]
     heads = [f"{classes}For{what}" for what in ("MaskedLM", "SequenceClassification")]

@@ -1,4 +1,4 @@
-"""A generic transformer: the layers of a model type without a separate module, derived from its sizes alone.
+"""A generic transformer for model types without a module of their own, derived from the sizes alone.
 
 Each block has a norm, attention, a norm and an MLP or experts, as almost all models do. Other parts of a type are not
 known, so its activations are approximate (`APPROXIMATION`).
@@ -48,7 +48,7 @@ ATTENTION = ("q_proj", "q_a_proj", "q_b_proj", "k_proj", "v_proj", "kv_a_proj", 
 
 
 class GenericBlock:
-    """Modules of one generic transformer layer."""
+    """The modules of one generic transformer layer."""
 
     def __init__(self, tape: ForwardTape, arch: Architecture, block: RepeatedBlock, index: int) -> None:
         prefix = f"{block.name}.{index}"
@@ -74,18 +74,18 @@ class GenericBlock:
         self.shapes = {name: (rows, columns) for name, rows, columns in block.weights}
 
     def take(self, name: str) -> Module | None:
-        """Return the next unused module of this name, or None."""
+        """Remove and return the next unused module with this name, or None."""
         modules, index = self.parts.get(name, ()), self.taken.get(name, 0)
         self.taken[name] = index + 1
         return modules[index] if index < len(modules) else None
 
     def has(self, name: str) -> bool:
-        """Whether an unused module of this name is left."""
+        """Return whether an unused module with this name is left."""
         return self.taken.get(name, 0) < len(self.parts.get(name, ()))
 
 
 def num_norms(block: RepeatedBlock) -> int:
-    """Return the number of norms in a layer: one for each part; parallel attention and mixer share one (Falcon H1)."""
+    """Return the number of norms in a layer, one per part; parallel attention and mixer share one (Falcon H1)."""
     names = [name for name, _, _ in block.weights]
     attentions, has_mixer = names.count("o_proj"), "in_proj" in names
     return max(attentions, has_mixer) + ("down_proj" in names or "router" in names)
@@ -97,7 +97,7 @@ def parameter_count(arch: Architecture) -> int:
 
 
 def build(arch: Architecture, batch: MicroBatch) -> ForwardTape:
-    """Build the generic modules and, unless only parameters are needed, record the forward pass."""
+    """Create the generic modules and, unless only parameters are needed, record the forward pass."""
     tape = batch.new_tape()
     tape.adapter = _with_generic_targets(tape.adapter, arch)
     rows = batch.micro_batch_size * batch.local_sequence_length
@@ -162,7 +162,7 @@ def build(arch: Architecture, batch: MicroBatch) -> ForwardTape:
 
 
 def _with_generic_targets(adapter: LoraAdapter | None, arch: Architecture) -> LoraAdapter | None:
-    """Return the adapter with generic names of its targets, if the model has none of its target names."""
+    """Return the adapter with generic target names if the model has none of its targets."""
     names = {name for block in arch.weight_blocks for name, _, _ in block.weights}
     if adapter is None or not adapter.targets or adapter.targets & names:
         return adapter
@@ -188,19 +188,19 @@ def _encode(
 
 
 def _passes(arch: Architecture, blocks: int) -> int:
-    """Return how often the layers run: once, unless layers share their weights (ALBERT)."""
+    """Return how often the layers run, which is once unless layers share weights (ALBERT)."""
     return arch.num_layers // blocks if arch.name == "albert" and blocks else 1
 
 
 def _with_other(tape: ForwardTape, module: Module, x: ActivationTensor) -> ActivationTensor:
-    """Use weights whose individual tensors are not known, and add their output to `x`."""
+    """Add the output of the weights whose individual tensors are unknown to `x`."""
     with tape.record_module(module, x):
         features = tape.op([], tape.tensor(0), weights=module.weights)
         return tape.op([x, features], tape.tensor(x.numel, x.itemsize), shares_grad=True)
 
 
 def is_language_block(block: RepeatedBlock) -> bool:
-    """Whether a block belongs to the language model."""
+    """Return whether a block belongs to the language model."""
     return block.name in ("layers", "dense_layers", DECODER)
 
 
@@ -249,7 +249,7 @@ def _record_attention(
     batch: MicroBatch,
     y: ActivationTensor,
 ) -> ActivationTensor:
-    """Record the projections that the block has, including low-rank ones, and the attention itself."""
+    """Record a block's attention and the projections it has, including low-rank ones."""
     rows, outputs = heads.num_tokens, dict[str, ActivationTensor]()
     for name in ATTENTION[:-1]:
         module = block.take(name)
@@ -276,7 +276,7 @@ def _record_attention(
 def _mixer(
     tape: ForwardTape, arch: Architecture, block: GenericBlock, y: ActivationTensor, rows: int
 ) -> ActivationTensor:
-    """Record a Mamba mixer, linear attention or a convolution.
+    """Record a Mamba mixer, linear attention or convolution.
 
     Parts of the projection go through a convolution, an activation and the scan, whose output a gate multiplies
     (`MambaMixer`, `Qwen3NextGatedDeltaNet`, `Lfm2ShortConv`).
@@ -302,7 +302,7 @@ def _mixer(
 def _record_mlp(
     tape: ForwardTape, arch: Architecture, block: GenericBlock, y: ActivationTensor, rows: int
 ) -> ActivationTensor:
-    """Record the dense MLP or the shared expert, and the routed experts."""
+    """Record the dense MLP or shared expert, and the routed experts."""
     result: ActivationTensor | None = None
     up = block.take("up_proj")
     if up is not None:
@@ -331,7 +331,7 @@ def _record_mlp(
 def _record_gated_product(
     tape: ForwardTape, arch: Architecture, gate: ActivationTensor | None, up: ActivationTensor
 ) -> ActivationTensor:
-    """Record the activation, and its product with the gate if there is one."""
+    """Record the activation, multiplied by the gate if there is one."""
     if arch.has_tanh_gelu and gate is None:
         return gelu_new(tape, None, up)
     if gate is None:
@@ -349,7 +349,7 @@ def _record_experts(
     probs: ActivationTensor,
     rows: int,
 ) -> ActivationTensor:
-    """Record experts as grouped products over copies of the tokens, like `MoEBlock` of the Llama-like decoders."""
+    """Record experts as grouped matmuls over copies of the tokens, like `MoEBlock`."""
     routed, hidden = rows * arch.num_experts_per_tok, arch.hidden_size
     width = arch.moe_intermediate_size
     copies = tape.op([y], tape.tensor(routed * hidden))

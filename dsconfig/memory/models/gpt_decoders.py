@@ -24,7 +24,7 @@ from dsconfig.memory.rotary import rotate_fused
 
 
 class GPT2Block:
-    """Modules of one GPT-2 layer."""
+    """The modules of one GPT-2 layer."""
 
     def __init__(self, tape: ForwardTape, arch: Architecture, prefix: str) -> None:
         hidden, wide = arch.hidden_size, arch.intermediate_size
@@ -48,7 +48,7 @@ class GPT2Block:
 
 
 def build_gpt2(arch: Architecture, batch: MicroBatch) -> ForwardTape:
-    """Build GPT-2's modules and, unless only parameters are needed, record the forward pass."""
+    """Create GPT-2's modules and, unless only parameters are needed, record the forward pass."""
     tape = batch.new_tape()
     rows, hidden = batch.micro_batch_size * batch.sequence_length, arch.hidden_size
     root, model = (
@@ -118,7 +118,7 @@ def record_gpt2_block(
 def fused_attention(
     tape: ForwardTape, batch: MicroBatch, heads: AttentionHeads, qkv: ActivationTensor
 ) -> ActivationTensor:
-    """Record attention on views of the fused QKV tensor, which stays alive as a whole."""
+    """Record attention on views of the fused QKV tensor, which stays allocated as a whole."""
     if batch.attn_implementation == "eager":
         qkv_parts = [tape.op([qkv], tape.tensor(qkv.numel // 3, qkv.itemsize)) for _ in range(3)]
         return attention(tape, batch.attn_implementation, heads, qkv_parts[0], qkv_parts[1], qkv_parts[2])
@@ -129,7 +129,7 @@ def fused_attention(
 
 
 class GPTNeoXLayer:
-    """Modules of one GPT-NeoX layer."""
+    """The modules of one GPT-NeoX layer."""
 
     def __init__(self, tape: ForwardTape, arch: Architecture, prefix: str) -> None:
         hidden, wide, biased = arch.hidden_size, arch.intermediate_size, arch.qkv_bias
@@ -151,7 +151,7 @@ class GPTNeoXLayer:
 
 
 def build_gpt_neox(arch: Architecture, batch: MicroBatch) -> ForwardTape:
-    """Build GPT-NeoX's modules and, unless only parameters are needed, record the forward pass."""
+    """Create GPT-NeoX's modules and, unless only parameters are needed, record the forward pass."""
     tape = batch.new_tape()
     rows, hidden = batch.micro_batch_size * batch.sequence_length, arch.hidden_size
     root, model = (
@@ -201,7 +201,7 @@ def record_gpt_neox_layer(
     x: ActivationTensor,
     mask: ActivationTensor | None,
 ) -> ActivationTensor:
-    """Record one GPT-NeoX layer, with attention and MLP in parallel or in sequence."""
+    """Record one GPT-NeoX layer, whose attention and MLP run in parallel or in sequence."""
     rows, hidden = heads.num_tokens, arch.hidden_size
     with tape.record_module(layer.module, x), tape.checkpoint(x, batch.gradient_checkpointing):
         y = layer_norm(tape, layer.input_norm, x, rows)
@@ -227,7 +227,7 @@ def record_gpt_neox_layer(
 
 
 class OPTDecoderLayer:
-    """Modules of one OPT layer."""
+    """The modules of one OPT layer."""
 
     def __init__(self, tape: ForwardTape, arch: Architecture, prefix: str) -> None:
         hidden, wide = arch.hidden_size, arch.intermediate_size
@@ -245,7 +245,7 @@ class OPTDecoderLayer:
 
 
 def build_opt(arch: Architecture, batch: MicroBatch) -> ForwardTape:
-    """Build OPT's modules and, unless only parameters are needed, record the forward pass."""
+    """Create OPT's modules and, unless only parameters are needed, record the forward pass."""
     tape = batch.new_tape()
     rows, hidden = batch.micro_batch_size * batch.sequence_length, arch.hidden_size
     root, model = tape.module("", inputs_require_grad=False), tape.module("model", inputs_require_grad=False)

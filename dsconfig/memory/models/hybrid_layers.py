@@ -1,4 +1,4 @@
-"""Weights of models that mix different layers: Mamba, convolutions, linear attention, and unusual experts.
+"""Weights of models that mix layer types: Mamba, convolutions, linear attention and unusual experts.
 
 The functions follow the `__init__` methods of Transformers 5 (`models/*/modeling_*.py`).
 """
@@ -23,7 +23,7 @@ OTHER = "other"
 
 
 def hybrid_blocks(config: Config) -> tuple[RepeatedBlock, ...]:
-    """Return the layers of a model type in `LAYER_FUNCTIONS`, equal ones grouped, or nothing for any other type.
+    """Return the layers of a model type in `LAYER_FUNCTIONS`, grouped if equal; empty for other types.
 
     Raises:
         InvalidModelError: a size is missing or invalid.
@@ -45,7 +45,7 @@ def _other(numel: int) -> Weights:
 
 
 def _attention(config: Config, *, width: int = 0, biases: int = 0, gated: bool = False) -> Weights:
-    """Return the projections of grouped attention; `gated`: the query projection also computes a gate (Qwen3-Next)."""
+    """Return the projections of grouped-query attention; `gated` adds a gate to the query projection (Qwen3-Next)."""
     hidden, heads = count(config, "hidden_size"), count(config, "num_attention_heads")
     size = width or count(config, "head_dim", max(1, hidden // heads))
     kv = count(config, "num_key_value_heads", heads) * size
@@ -63,7 +63,7 @@ def _mlp(hidden: int, wide: int, *, gated: bool = True) -> Weights:
 
 
 def _experts(hidden: int, number: int, wide: int, shared: int = 0) -> Weights:
-    """Return the router, the experts as one tensor per projection, and the MLP of all tokens."""
+    """Return the router, one expert tensor per projection, and the shared MLP."""
     routed = tuple((f"experts.{name}", number * wide, hidden) for name in ("gate", "up"))
     down = (("experts.down", number * hidden, wide),)
     return (("router", number, hidden), *routed, *down, *(_mlp(hidden, shared) if shared else ()))
@@ -113,14 +113,14 @@ def _gated_delta(config: Config) -> Weights:
 
 
 def _merged(*parts: Weights) -> Weights:
-    """Merge parts of a layer, combining their other tensors into one."""
+    """Merge the parts of a layer, combining their remaining tensors into one."""
     weights = [weight for part in parts for weight in part if weight[0] != OTHER]
     other = sum(weight[2] for part in parts for weight in part if weight[0] == OTHER)
     return (*weights, *_other(other))
 
 
 def _kinds(config: Config, layers: int, default: Iterable[str]) -> list[str]:
-    """Return `layer_types`, or the default kinds of layers that the class computes."""
+    """Return `layer_types`, or the layer types that the model class computes by default."""
     kinds = config.get("layer_types", config.get("layers_block_type"))
     if isinstance(kinds, list) and len(kinds) == layers:
         return [str(kind) for kind in kinds]
@@ -152,7 +152,7 @@ def _mamba2_layers(config: Config) -> Layers:
 
 
 def _mixer(config: Config, *, has_norm: bool = True, inner: int = 0) -> Weights:
-    """Return the weights of a Mamba 2 mixer from the keys of hybrid models (`mamba_*`)."""
+    """Return the weights of a Mamba 2 mixer from the `mamba_*` keys of hybrid models."""
     hidden = count(config, "hidden_size")
     inner = inner or count(config, "mamba_expand", 2) * hidden
     return _mamba2(
@@ -321,7 +321,7 @@ def _minimax_layers(config: Config) -> Layers:
 
 
 def _first(config: Config, key: str, default: int) -> int:
-    """Return a number from the config, or the first element of a list with a number per layer."""
+    """Return a number from the config, or the first element if it is a list with one number per layer."""
     value = config.get(key)
     return count({key: value[0]}, key) if isinstance(value, list) and value else count(config, key, default)
 
@@ -415,7 +415,7 @@ def _dbrx_layers(config: Config) -> Layers:
 
 
 def other_weights(config: Config) -> Iterator[int]:
-    """Yield the numbers of elements outside the layers: shared blocks, and biases of heads and norms."""
+    """Yield the number of elements of each weight outside the layers, such as shared blocks and biases."""
     kind = config.get("model_type")
     if kind == "zamba2":
         yield _zamba2_shared(config)
@@ -440,7 +440,7 @@ def _zamba2_layers(config: Config) -> Layers:
 
 
 def _zamba2_shared(config: Config) -> int:
-    """Count the weights of `Zamba2HybridLayer` blocks that several layers share, and of an adapter for each layer."""
+    """Count the weights of the shared `Zamba2HybridLayer` blocks and of each layer's adapter."""
     hidden, wide = count(config, "hidden_size", 2560), count(config, "intermediate_size", 4 * 2560)
     listed = config.get("hybrid_layer_ids")
     hybrids = len(listed) if isinstance(listed, list) else 0

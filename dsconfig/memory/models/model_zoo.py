@@ -1,4 +1,4 @@
-"""Presets: sizes of published models by name, and their names on the Hugging Face Hub."""
+"""Presets with the sizes of published models, by name and by Hugging Face Hub name."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ CONFIGS: Mapping[str, Mapping[str, Json]] = LLAMAS | MISTRALS | QWENS | GEMMAS |
 
 
 def preset(name: str) -> Architecture:
-    """Return the architecture of a preset.
+    """Return the architecture of a preset by its exact name.
 
     Raises:
         KeyError: no preset has this name.
@@ -235,7 +235,7 @@ def decoder_of_size(
     intermediate_size: int = 0,
     vocabulary: int = 0,
 ) -> Architecture:
-    """Return a Llama-like decoder of these sizes; `intermediate_size` follows from the number of parameters.
+    """Return a Llama-like decoder of these sizes, choosing `intermediate_size` to match the parameters.
 
     Raises:
         ValueError: no model has these sizes.
@@ -260,7 +260,7 @@ def decoder_of_size(
 
 
 def preset_of(name: str) -> Architecture | None:
-    """Return the preset with this name or Hub name, ignoring case."""
+    """Return the preset with this name or Hub name, ignoring case, or None."""
     maker, slash, last = name.lower().rpartition("/")
     if slash and maker not in HUB_OWNERS:
         return None
@@ -269,7 +269,7 @@ def preset_of(name: str) -> Architecture | None:
 
 
 def similar_names(name: str) -> list[str]:
-    """Return known model names that are spelled like an unknown one."""
+    """Return known model names that are spelled like the given one."""
     from difflib import get_close_matches
 
     last = name.lower().rpartition("/")[2]
@@ -277,7 +277,7 @@ def similar_names(name: str) -> list[str]:
 
 
 def _alias_candidates(last: str) -> list[str]:
-    """Return the name itself, without training suffixes, and without its version."""
+    """Return the name as given, without training suffixes, and without its version."""
     bare = _without_training_suffix(last)
     # `-v0.3` or `-2407` mark releases with the same sizes.
     plain = re.sub(r"-(v\d+(\.\d+)?|\d{4})(?=-|$)", "", bare)

@@ -41,7 +41,7 @@ class GatedMLP:
         self.act = tape.module(f"{prefix}.act_fn")
 
     def compute(self, tape: ForwardTape, y: ActivationTensor, rows: int, hidden: int) -> ActivationTensor:
-        """Record the MLP, whose gate and up projection can be halves of one tensor."""
+        """Record the MLP, whose gate and up projections may be halves of one tensor."""
         intermediate_size = self.intermediate_size
         with tape.record_module(self.module, y):
             gate = linear(tape, self.gate, y, rows, (1 + self.is_fused) * intermediate_size)
@@ -122,7 +122,7 @@ def _xielu(tape: ForwardTape, module: Module, x: ActivationTensor) -> Activation
 
 
 class MoEBlock:
-    """MoE block with router, experts and an optional shared expert."""
+    """MoE block with a router, experts and an optional shared expert."""
 
     def __init__(
         self, tape: ForwardTape, arch: Architecture, variant: DecoderVariant, batch: MicroBatch, prefix: str
@@ -218,7 +218,7 @@ class MoEBlock:
     def _route_in_fp32(
         self, tape: ForwardTape, arch: Architecture, y: ActivationTensor, rows: int
     ) -> ActivationTensor:
-        """Record `DeepseekV3TopkRouter`: input and weight are cast to fp32, and an untrained bias chooses experts."""
+        """Record `DeepseekV3TopkRouter`, which casts input and weight to fp32 and biases the choice of experts."""
         num_routed, num_scores = rows * arch.num_experts_per_tok, rows * arch.num_experts
         weights = self.router.weights
         y_fp32 = cast_tensor(tape, y, 4)
@@ -278,7 +278,7 @@ class MoEBlock:
 
     @staticmethod
     def _clamped_product(tape: ForwardTape, gate_up: ActivationTensor) -> ActivationTensor:
-        """Record `GptOssExperts._apply_gate`: gate and up are clamped, and the gate goes through a sigmoid."""
+        """Record `GptOssExperts._apply_gate`, which clamps gate and up, and applies a sigmoid to the gate."""
         count, itemsize = gate_up.numel // 2, gate_up.itemsize
 
         def op(inputs: list[ActivationTensor], saved: list[ActivationTensor]) -> ActivationTensor:

@@ -1,4 +1,4 @@
-"""Exact numbers of parameters of model types that are recorded as generic transformers.
+"""Exact parameter counts of the model types that are recorded as generic transformers.
 
 The functions follow the `__init__` methods of Transformers 5 (`models/*/modeling_*.py`), with biases and norms.
 Parameters that the generic layers lack are added as one more tensor.
@@ -18,7 +18,7 @@ Config: TypeAlias = "Mapping[str, Json]"
 
 
 def exact_parameters(config: Config) -> int:
-    """Return the number of parameters, or 0 if it is not known.
+    """Return the number of parameters, or 0 if it is unknown.
 
     Raises:
         InvalidModelError: a size is missing or invalid.
@@ -29,7 +29,7 @@ def exact_parameters(config: Config) -> int:
 
 
 def has_language_head(config: Config) -> bool:
-    """Whether the class in `architectures` computes logits over the vocabulary; assumed if the key is absent."""
+    """Return whether the class in `architectures` computes logits; assume so if the key is absent."""
     names = config.get("architectures")
     if not isinstance(names, list) or not names:
         return True
@@ -38,7 +38,7 @@ def has_language_head(config: Config) -> bool:
 
 
 def default_length(config: Config) -> int:
-    """Return the number of positions of an encoder, or of an encoder with a decoder; 0 for decoders.
+    """Return the number of positions of a model with an encoder; 0 for decoders.
 
     Raises:
         InvalidModelError: a size is invalid.
@@ -79,7 +79,7 @@ def _post_norm_layer(hidden: int, wide: int) -> int:
 
 
 def _head_of(config: Config, hidden: int, vocabulary: int, *, tied_width: int = 0) -> int:
-    """Count the parameters of an encoder's head: masked words, classes, a discriminator, or a pooler."""
+    """Count the parameters of an encoder's head: masked LM, classifier, discriminator or pooler."""
     names = config.get("architectures")
     name = str(names[0]) if isinstance(names, list) and names else "ForMaskedLM"
     width = tied_width or hidden

@@ -1,4 +1,4 @@
-"""Models whose parameters alone are known: a pass uses each weight once and has no activations."""
+"""Models of which only the parameters are known; a pass uses each weight once and has no activations."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dsconfig.memory.models.architecture import Architecture, MicroBatch
 
 
 def build(arch: Architecture, batch: MicroBatch) -> ForwardTape:
-    """Build one module for each weight of each block; the pass gathers and differentiates them in order."""
+    """Create one module per weight of each block; the pass gathers and differentiates them in order."""
     tape = batch.new_tape()
     root = tape.module("", inputs_require_grad=False)
     blocks: list[tuple[Module, list[Module]]] = []

@@ -1,4 +1,4 @@
-"""Dispatch from a model family to the module that records its forward pass."""
+"""Select the module that records a model's forward pass, based on the model family."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NO_TENSOR_PARALLEL = TensorParallelSettings()
 
 
 def record_forward_pass(arch: Architecture, batch: MicroBatch) -> ForwardTape:
-    """Build a model and record its forward pass.
+    """Create a model and record its forward pass.
 
     Raises:
         NotModelledError: the model has no estimate with this kind of parallelism.
@@ -52,7 +52,7 @@ def weights_of(
     tensor: TensorParallelSettings = NO_TENSOR_PARALLEL,
     experts: int = 0,
 ) -> ForwardTape:
-    """Build the modules and parameters of a model without recording a pass."""
+    """Create the modules and parameters of a model without recording a pass."""
     return record_forward_pass(
         arch,
         MicroBatch(1, 1, itemsize, autocast, tensor_parallel=tensor, ep_size=experts, records_pass=False),
@@ -60,7 +60,7 @@ def weights_of(
 
 
 def _record_tensor_parallel(arch: Architecture, batch: MicroBatch) -> ForwardTape:
-    """Build and record a model whose linear layers are sharded over ranks."""
+    """Create and record a model whose linear layers are sharded over ranks."""
     ranks = batch.tensor_parallel.size
     tape = record_forward_pass(
         autotp.rank_architecture(arch, batch.tensor_parallel),

@@ -1,4 +1,4 @@
-"""Synthetic model that measurements use: two linear layers with GELU and a residual per block."""
+"""The synthetic model used for measurements: blocks of two linear layers with GELU and a residual."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dsconfig.memory.models.architecture import Architecture, MicroBatch
 
 
 def build(arch: Architecture, batch: MicroBatch) -> ForwardTape:
-    """Build the synthetic modules and, unless only parameters are needed, record the forward pass."""
+    """Create the synthetic modules and, unless only parameters are needed, record the forward pass."""
     tape = batch.new_tape()
     rows, hidden, intermediate_size = (
         batch.micro_batch_size * batch.sequence_length,

@@ -1,4 +1,4 @@
-"""Validated values of a Hugging Face `config.json`."""
+"""Read and validate values of a Hugging Face `config.json`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def rate(config: Mapping[str, Json], key: str, default: float = 0.1) -> float:
 
 
 def format_value(value: Json) -> str:
-    """Format a value for a message as it would appear in JSON."""
+    """Format a value as JSON for a message."""
     words = {None: "null", True: "true", False: "false"}
     text = words[value] if value is None or isinstance(value, bool) else str(value)[:40]
     return f"`{text}`"
@@ -56,7 +56,7 @@ def format_value(value: Json) -> str:
 def rotary_dim(
     config: Mapping[str, Json], size: int, old_key: str = "partial_rotary_factor", default: float = 1
 ) -> int:
-    """Return the number of head elements with rotary embeddings; `old_key`: the config key before Transformers 5."""
+    """Return how many elements of a head are rotated; `old_key` is the key used before Transformers 5."""
     # Transformers 5 moved rotary settings to `rope_parameters`; older files use `rope_scaling` or top-level
     # keys.
     for section in (config.get("rope_scaling"), config.get("rope_parameters"), config):

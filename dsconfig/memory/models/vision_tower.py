@@ -1,4 +1,4 @@
-"""Encoders of images and audio in composite models: patches, layers, and a projector to the language model."""
+"""Image and audio encoders of composite models: patches, layers, and a projector to the language model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class TowerLayer:
-    """Modules of one encoder layer."""
+    """The modules of one encoder layer."""
 
     def __init__(self, tape: ForwardTape, tower: Tower, prefix: str, trains: bool) -> None:
         hidden, wide = tower.hidden_size, tower.intermediate_size
@@ -92,7 +92,7 @@ class TowerLayer:
         return attention(tape, batch.attn_implementation, heads, query, key, value)
 
     def _scaled(self, tape: ForwardTape, y: ActivationTensor) -> ActivationTensor:
-        """Multiply by a learned vector (layer scale of InternViT)."""
+        """Record the multiplication by a learned vector (InternViT's layer scale)."""
         if self.other is None:
             return y
         saved = [y] if self.other.weights[0].requires_grad else []
@@ -108,7 +108,7 @@ def _quick_gelu(tape: ForwardTape, x: ActivationTensor) -> ActivationTensor:
 
 
 class VisionTower:
-    """Modules of an encoder and its projector."""
+    """The modules of an encoder and its projector."""
 
     def __init__(self, tape: ForwardTape, arch: Architecture, tower: Tower, trains: bool) -> None:
         self.arch, self.tower = arch, tower
@@ -145,7 +145,7 @@ class VisionTower:
         ]
 
     def record(self, tape: ForwardTape, batch: MicroBatch, x: ActivationTensor) -> ActivationTensor:
-        """Encode the images of a batch and write their tokens into the embeddings `x`."""
+        """Encode the images of a batch, and write their tokens into the embeddings `x`."""
         tower, hidden = self.tower, self.tower.hidden_size
         tokens = tower.image_tokens if batch.image_tokens is None else batch.image_tokens
         tokens = min(tokens, batch.sequence_length)
@@ -179,7 +179,7 @@ class VisionTower:
 
     @staticmethod
     def _add_other(tape: ForwardTape, module: Module | None, y: ActivationTensor) -> ActivationTensor:
-        """Add position embeddings, or norms whose individual tensors are not known."""
+        """Record the addition of position embeddings, or of norms whose tensors are unknown."""
         if module is None:
             return y
         with tape.record_module(module, y):
@@ -187,7 +187,7 @@ class VisionTower:
 
     @staticmethod
     def _mask(tape: ForwardTape, batch: MicroBatch) -> ActivationTensor:
-        """Return the mask of `masked_scatter`, which is a view with one element per token."""
+        """Return the mask of `masked_scatter`, a view with one element per token."""
         return tape.op(
             [], tape.tensor(batch.micro_batch_size * batch.sequence_length, 1, requires_grad=False)
         )

@@ -99,7 +99,7 @@ def accumulation_of_accelerator(ctx: Context) -> Iterator[Finding]:
 
 
 def _is_before(ctx: Context, release: str, program: str = "accelerate") -> bool:
-    """Whether all versions of `program` that the job may run with are older than `release`."""
+    """Return whether all versions of `program` that the job may run with are older than `release`."""
     from dsconfig.core.version_ranges import parse_version_range
 
     known = program_versions(ctx, program)

@@ -28,7 +28,7 @@ def first_uses(ctx: Context, *kinds: Kind) -> Iterator[ConfigSensitiveCall]:
 
 
 def is_named(ctx: Context) -> bool:
-    """Whether a Python program that passes the config to its consumer is known."""
+    """Return whether a Python program that passes the config to its consumer is known."""
     return bool(ctx.facts.program_files)
 
 
@@ -84,7 +84,7 @@ def device_map_with_deepspeed(ctx: Context) -> Iterator[Finding]:
 
 
 def _rejects_low_memory_load(ctx: Context) -> bool:
-    """Whether Transformers still reads `low_cpu_mem_usage`; an unknown version counts as a new one."""
+    """Return whether Transformers still reads `low_cpu_mem_usage`; an unknown version counts as a new one."""
     if ctx.consumer != "transformers" or ctx.version is None:
         return False
     parts = ctx.version.split(".")

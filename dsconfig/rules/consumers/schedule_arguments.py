@@ -330,7 +330,7 @@ def _unapplied_optimizer_arguments(ctx: Context) -> Iterator[_ArgumentReplacedBy
 
 
 def _equals_default(ctx: Context, key: str, given: tuple[str, ...], value: Json) -> bool:
-    """Whether the arguments equal the value that DeepSpeed uses anyway, or that value is unknown."""
+    """Return whether the arguments equal the value that DeepSpeed uses anyway, or that value is unknown."""
     if key == "betas":
         pair = value if isinstance(value, list) and len(value) == 2 else None
         index = {"adam_beta1": 0, "adam_beta2": 1}
@@ -368,7 +368,7 @@ def _unapplied_schedule_arguments(ctx: Context) -> Iterator[_ArgumentReplacedByD
 
 
 def _schedule_sets_learning_rate(ctx: Context) -> bool:
-    """Whether the schedule of the config sets the learning rate, so that the optimizer's is not used."""
+    """Return whether the schedule of the config sets the learning rate, so that the optimizer's is not used."""
     chosen = built_scheduler(ctx) if ctx.has("scheduler.type") else None
     if chosen is None or chosen.kind is None:
         return False

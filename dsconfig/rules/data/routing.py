@@ -65,7 +65,7 @@ def incomplete_random_ltd(ctx: Context) -> Iterator[Finding]:
 
 
 def _schedule_grows(schedule: JsonObject) -> bool:
-    """Whether the schedule grows from a lower to a higher value; with equal bounds it is constant."""
+    """Return whether the schedule grows from a lower to a higher value; with equal bounds it is constant."""
     low, high = schedule.get("min_value"), schedule.get("max_value")
     return isinstance(low, int | float) and isinstance(high, int | float) and low < high
 

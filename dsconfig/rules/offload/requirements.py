@@ -356,7 +356,7 @@ def _optimizer_type(ctx: Context) -> str:
 
 
 def _uses_torch_adam(ctx: Context) -> bool:
-    """Whether `torch_adam` selects PyTorch's Adam."""
+    """Return whether `torch_adam` selects PyTorch's Adam."""
     params = ctx.raw("optimizer.params")
     return isinstance(params, dict) and bool(params.get("torch_adam"))
 

@@ -428,7 +428,7 @@ def overlap_before_gradients_are_there(ctx: Context) -> Iterator[Finding]:
 
 
 def _has_separate_gradients(ctx: Context) -> bool:
-    """Whether ZeRO stage 1 keeps gradients in a dtype other than the model's (`use_grad_accum_attribute`)."""
+    """Return whether ZeRO stage 1 keeps gradients in a dtype other than the model's (`use_grad_accum_attribute`)."""
     dtype = normalize_dtype(ctx.value(_ACCUMULATION)) if ctx.has(_ACCUMULATION) else None
     return (
         dtype not in (None, training_dtype(ctx))
@@ -438,5 +438,5 @@ def _has_separate_gradients(ctx: Context) -> bool:
 
 
 def _has_single_replica(ctx: Context) -> bool:
-    """Whether the job is known to have a single data-parallel rank."""
+    """Return whether the job is known to have a single data-parallel rank."""
     return ctx.world_size is not None and ctx.world_size // max(1, tensor_parallel_ranks(ctx)) == 1

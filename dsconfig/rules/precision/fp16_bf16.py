@@ -434,7 +434,7 @@ def _master_weights_key(ctx: Context) -> str | None:
 
 
 def _may_stay_on_gpu(ctx: Context) -> bool:
-    """Whether bf16 optimizer states lift the requirement of DeepSpeedCPUAdam."""
+    """Return whether bf16 optimizer states lift the requirement of DeepSpeedCPUAdam."""
     return ctx.before("0.19.1") or offload_device(ctx, OPTIMIZER) == "none"
 
 

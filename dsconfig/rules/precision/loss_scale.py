@@ -171,7 +171,7 @@ _MAX_WINDOW = 10_000
 
 
 def _has_dynamic_loss_scale(ctx: Context) -> bool:
-    """Whether `fp16` trains with dynamic loss scaling."""
+    """Return whether `fp16` trains with dynamic loss scaling."""
     return ctx.has("fp16") and ctx.is_on("fp16.enabled") and ctx.value(_SCALE) == 0
 
 

@@ -514,7 +514,7 @@ def cycled_momentum_over_betas(ctx: Context) -> Iterator[Finding]:
 
 
 def _has_betas(ctx: Context) -> bool:
-    """Whether the configured optimizer has `betas` among its defaults; Muon has none."""
+    """Return whether the configured optimizer has `betas` among its defaults; Muon has none."""
     chosen = built_optimizer(ctx)
     return chosen is not None and chosen.name != "Muon" and "betas" in chosen.accepts
 

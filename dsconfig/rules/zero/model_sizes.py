@@ -325,7 +325,7 @@ def experts_without_leaf(ctx: Context) -> Iterator[Finding]:
 
 
 def _may_be_leaf_module(ctx: Context, block: str) -> bool:
-    """Whether the config makes the block a leaf module, or may do so through a name or an unknown class."""
+    """Return whether the config makes the block a leaf module, or may do so through a name or an unknown class."""
     if ctx.before("0.18.0"):
         return False
     if string_list(ctx, f"{_LEAF}.names") or string_list(ctx, f"{_LEAF}.name_suffixes"):

@@ -215,7 +215,7 @@ def _format_stages(numbers: list[int], conjunction: str = "and") -> str:
 
 
 def _is_read_at_stage_0(ctx: Context, path: str) -> bool:
-    """Whether the key at `path` has an effect without ZeRO.
+    """Return whether the key at `path` has an effect without ZeRO.
 
     The bf16 optimizer uses `allgather_bucket_size` (runtime/engine.py,
     `DeepSpeedEngine._configure_bf16_optimizer`). The rule `unmanaged-accumulation-with-overlap` covers
@@ -405,7 +405,7 @@ def live_parameters_kept_by_reuse(ctx: Context) -> Iterator[Finding]:
 
 
 def _is_gathered_whole(ctx: Context, reuse: float) -> bool:
-    """Whether the model is known and so small that the rule DSC406 covers the config instead."""
+    """Return whether the model is known and so small that the rule DSC406 covers the config instead."""
     if ctx.facts.model is None or ctx.world_size == 1:
         return False
     from dsconfig.rules._model_facts import parameter_count_if_known

@@ -383,7 +383,7 @@ def quantization_groups_not_divisible(ctx: Context) -> Iterator[Finding]:
 
 
 def _is_on_one_node(ctx: Context, default: int) -> bool:
-    """Whether all ranks are on one node, which has `default` GPUs unless the job sets another number."""
+    """Return whether all ranks are on one node, which has `default` GPUs unless the job sets another number."""
     return ctx.world_size is not None and ctx.world_size <= (ctx.facts.gpus_per_node or default)
 
 
