@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from dsconfig.memory.autograd_graph import LoraAdapter as LoraAdapter
     from dsconfig.memory.autograd_graph import Loss as Loss
     from dsconfig.memory.autograd_graph import Quantization as Quantization
-    from dsconfig.memory.config_changes import ConfigChange as ConfigChange
-    from dsconfig.memory.config_changes import change_of_values as change_of_values
-    from dsconfig.memory.config_changes import merge_values as merge_values
     from dsconfig.memory.config_values import ConfigValues as ConfigValues
     from dsconfig.memory.engines.engine_setup import EngineSetup as EngineSetup
     from dsconfig.memory.estimates import NO_LIMIT as NO_LIMIT
@@ -27,9 +24,12 @@ if TYPE_CHECKING:
     from dsconfig.memory.estimates import MemoryLimit as MemoryLimit
     from dsconfig.memory.estimates import MemoryUsage as MemoryUsage
     from dsconfig.memory.estimates import estimate as estimate
+    from dsconfig.memory.fit_search import ConfigChange as ConfigChange
     from dsconfig.memory.fit_search import FitSearch as FitSearch
     from dsconfig.memory.fit_search import FittingChanges as FittingChanges
+    from dsconfig.memory.fit_search import change_of_values as change_of_values
     from dsconfig.memory.fit_search import fit as fit
+    from dsconfig.memory.fit_search import merge_values as merge_values
     from dsconfig.memory.memory_limits import RequestedLimits as RequestedLimits
     from dsconfig.memory.models.architecture import Architecture as Architecture
     from dsconfig.memory.models.architecture import MicroBatch as MicroBatch
@@ -45,15 +45,15 @@ if TYPE_CHECKING:
     from dsconfig.memory.models.record_pass_by_family import weights_of as weights_of
     from dsconfig.memory.models.validate_config_json import InvalidModelError as InvalidModelError
     from dsconfig.memory.release_quirks import release_borders as release_borders
-    from dsconfig.memory.run_facts import TrainingJob as TrainingJob
     from dsconfig.memory.setup_from_config import OFFLOADED as OFFLOADED
     from dsconfig.memory.setup_from_config import SECTIONS as SECTIONS
+    from dsconfig.memory.setup_from_config import TrainingJob as TrainingJob
     from dsconfig.memory.setup_from_config import default_client as default_client
     from dsconfig.memory.setup_from_config import micro_batch_of as micro_batch_of
     from dsconfig.memory.setup_from_config import setup_of as setup_of
     from dsconfig.memory.setup_from_config import zenflow_section as zenflow_section
-    from dsconfig.memory.trainer_memory import TRAINERS as TRAINERS
-    from dsconfig.memory.trainer_memory import TrainerTraits as TrainerTraits
+    from dsconfig.memory.training_method_memory import TRAINERS as TRAINERS
+    from dsconfig.memory.training_method_memory import TrainerTraits as TrainerTraits
     from dsconfig.memory.verdict import ACTIVATION_TERMS as ACTIVATION_TERMS
     from dsconfig.memory.verdict import ASSUMED_CHECKPOINTING as ASSUMED_CHECKPOINTING
     from dsconfig.memory.verdict import ASSUMED_IMAGES as ASSUMED_IMAGES
@@ -79,11 +79,10 @@ if TYPE_CHECKING:
 
 EXPORTS = {
     "autograd_graph": "FusedKernels LoraAdapter Loss Quantization",
-    "config_changes": "ConfigChange change_of_values merge_values",
     "config_values": "ConfigValues",
     "engines.engine_setup": "EngineSetup",
     "estimates": "Estimate MemoryLimit MemoryUsage NO_LIMIT estimate",
-    "fit_search": "FitSearch FittingChanges fit",
+    "fit_search": "ConfigChange FitSearch FittingChanges change_of_values fit merge_values",
     "memory_limits": "RequestedLimits",
     "models.architecture": "Architecture MicroBatch",
     "models.fallback_architecture": "architecture_of_count generic_architecture parameter_only_architecture",
@@ -92,9 +91,8 @@ EXPORTS = {
     "models.record_pass_by_family": "weights_of",
     "models.validate_config_json": "InvalidModelError",
     "release_quirks": "release_borders",
-    "run_facts": "TrainingJob",
-    "setup_from_config": "OFFLOADED SECTIONS default_client micro_batch_of setup_of zenflow_section",
-    "trainer_memory": "TRAINERS TrainerTraits",
+    "setup_from_config": "OFFLOADED SECTIONS TrainingJob default_client micro_batch_of setup_of zenflow_section",
+    "training_method_memory": "TRAINERS TrainerTraits",
     "verdict": "ACTIVATION_TERMS ASSUMED_CHECKPOINTING ASSUMED_IMAGES ASSUMED_LENGTH ASSUMED_MIXERS EXCEEDS FITS HOST "
     "HOST_BUILD NotModelledError RANK SCRIPT_OPTIMIZER UNKNOWN UnmodeledSetting Verdict WORST_FIRST",
     "zeropp_unsupported_shapes": "QUANTIZER_ALIGNMENT find_indivisible_groups find_shard_past_parameter_end "

@@ -22,14 +22,14 @@ from dsconfig.memory.memory_ledger import (
 from dsconfig.memory.models.generic_transformer import APPROXIMATION
 from dsconfig.memory.models.record_pass_by_family import record_forward_pass
 from dsconfig.memory.setup_from_config import micro_batch_of, setup_of
-from dsconfig.memory.trainer_memory import (
+from dsconfig.memory.training_method_memory import (
     FROZEN,
     GENERATION,
     NO_EXTRA,
     VALUE,
     VLLM,
     TrainerMemory,
-    trainer_memory,
+    training_method_memory,
 )
 from dsconfig.memory.unsupported_settings import reject_run
 from dsconfig.memory.verdict import (
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from dsconfig.memory.engines.base_engine import Engine
     from dsconfig.memory.engines.engine_setup import EngineSetup
     from dsconfig.memory.models.architecture import Architecture, MicroBatch
-    from dsconfig.memory.run_facts import TrainingJob
+    from dsconfig.memory.setup_from_config import TrainingJob
 
 
 # The estimate: memory usage of a rank and of its host.
@@ -438,7 +438,7 @@ def estimate(
     setup = setup_of(config, job)
     batch, extra = micro_batch_of(setup, job), NO_EXTRA
     if job.trainer is not None:
-        extra = trainer_memory(setup, model, batch, job.trainer, job.frozen_models, job.vllm_bytes)
+        extra = training_method_memory(setup, model, batch, job.trainer, job.frozen_models, job.vllm_bytes)
     compute = _estimate if expects_device else _cached_estimate  # what the device shows takes memory
     result = compute(setup, model, batch, limit, extra, expects_device)
     device = result.device and replace(result.device, is_expandable=job.expandable_segments)

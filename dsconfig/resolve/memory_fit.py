@@ -184,7 +184,7 @@ def write_fitted_config(
     """
     run = estimate_request(document, options).run
     first = _initial_values(document, options, run)
-    values = reduce(merge_values, (change.in_config for change, *_ in fit.changes), first)
+    values = reduce(merge_values, (change.values_for_config for change, *_ in fit.changes), first)
     try:
         before = _apply_values(document, first)
         after = _apply_values(document, values)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from dsconfig.memory.autograd_graph import ForwardTape, LoraAdapter, Quantization
-from dsconfig.memory.module_hooks import module_hook_calls, modules_never_left
+from dsconfig.memory.engines.forward_backward import module_hook_calls, modules_never_left
 from tests.memory.tiny import HIDDEN, INPUT, OUTPUT, run, tiny_setup, two_layers
 
 

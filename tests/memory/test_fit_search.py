@@ -22,9 +22,8 @@ from dsconfig.memory import (
     estimate,
     fit,
 )
-from dsconfig.memory.config_changes import change_values
 from dsconfig.memory.estimates import NO_LIMIT, MemoryLimit, MemoryUsage
-from dsconfig.memory.fit_search import UnfilledRun
+from dsconfig.memory.fit_search import UnfilledRun, change_values
 
 MODEL = architecture_of(
     {

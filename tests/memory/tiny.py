@@ -11,8 +11,7 @@ from dsconfig.memory.engines.engine_setup import EngineSetup
 from dsconfig.memory.engines.select_engine import select_engine
 from dsconfig.memory.memory_ledger import MemoryLedger
 from dsconfig.memory.models.architecture import MicroBatch
-from dsconfig.memory.run_facts import TrainingJob
-from dsconfig.memory.setup_from_config import setup_of
+from dsconfig.memory.setup_from_config import TrainingJob, setup_of
 
 FIRST, SECOND = 8, 12
 """Elements of the weights: 4 × 2, then 3 × 4."""

@@ -11,8 +11,8 @@ from itertools import accumulate
 from dsconfig.memory.autograd_graph import ForwardTape, ModelParameter, Module
 from dsconfig.memory.engines.base_engine import GATHERED
 from dsconfig.memory.engines.engine_setup import EngineSetup
+from dsconfig.memory.engines.forward_backward import module_hook_calls, modules_never_left, recomputed_modules
 from dsconfig.memory.memory_ledger import MemoryLedger
-from dsconfig.memory.module_hooks import module_hook_calls, modules_never_left, recomputed_modules
 from dsconfig.memory.unsupported_settings import reject_uneven_gather, stop_error
 from dsconfig.memory.zeropp_unsupported_shapes import padded_shard_numel
 

@@ -65,7 +65,7 @@ class Tower(NamedTuple):
     rotary: str = ""
     """Rotary embeddings: none, `separate` (Pixtral), or `fused` with one QKV projection, image by image (Qwen-VL)."""
     norm: str = "layer"
-    """Implementation of the norms; see `norms.normalize`."""
+    """Implementation of the norms; see `layers.normalize`."""
     other_numel: int = 0
     """Number of parameters besides patches, layers and projector: position and class embeddings, norms."""
     layer_other_numel: int = 0

@@ -14,11 +14,12 @@ from dsconfig.memory.layers import (
     embed_tokens,
     linear,
     lm_head,
+    norm_weights,
+    normalize,
 )
 from dsconfig.memory.losses import language_loss
 from dsconfig.memory.models.moe import GatedMLP, MoEBlock, PlainMLP
 from dsconfig.memory.models.vision_tower import VisionTower
-from dsconfig.memory.norms import norm_weights, normalize
 from dsconfig.memory.rotary import rotate, rotate_fused, rotate_part
 
 if TYPE_CHECKING:

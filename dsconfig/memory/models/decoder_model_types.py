@@ -87,7 +87,7 @@ class DecoderVariant(NamedTuple):
     moe: MoEVariant | None = None
     # Norms and residuals.
     norm: Literal["llama", "olmo2", "gemma", "layer", "layer_1p", "layer_fp32", "layer_unweighted"] = "llama"
-    """Implementation of the norms; see `norms.normalize`."""
+    """Implementation of the norms; see `layers.normalize`."""
     norm_position: Literal["pre", "post", "sandwich", "sandwich_glm4", "parallel", "parallel_pair"] = "pre"
     """Whether norms come before attention and MLP, after them, or both, or attention and MLP read the same input."""
     norm_names: tuple[str, ...] = ()

@@ -11,13 +11,13 @@ from dsconfig.memory.layers import (
     add_residual,
     attention,
     dropout,
+    layer_norm,
     linear,
     multi_head_dimensions,
     relu,
 )
 from dsconfig.memory.losses import LOGITS, loss_in_logits_dtype
 from dsconfig.memory.models.architecture import Architecture, MicroBatch
-from dsconfig.memory.norms import layer_norm
 
 
 class BertOutput:

@@ -18,13 +18,14 @@ from dsconfig.memory.layers import (
     gelu_new,
     linear,
     multiply_elementwise,
+    norm_weights,
+    normalize,
     saved_inputs,
 )
 from dsconfig.memory.losses import language_loss
 from dsconfig.memory.models.architecture import Architecture, MicroBatch, RepeatedBlock
 from dsconfig.memory.models.hybrid_layers import OTHER
 from dsconfig.memory.models.vision_tower import VisionTower
-from dsconfig.memory.norms import norm_weights, normalize
 from dsconfig.memory.rotary import rotate
 
 APPROXIMATION = 0.4

@@ -12,8 +12,9 @@ from dsconfig.memory.layers import (
     cast_tensor,
     linear,
     multiply_elementwise,
+    norm_weights,
+    normalize,
 )
-from dsconfig.memory.norms import norm_weights, normalize
 from dsconfig.memory.rotary import rotary, rotate
 
 if TYPE_CHECKING:

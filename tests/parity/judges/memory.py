@@ -14,13 +14,13 @@ from dsconfig.memory.memory_ledger import MemoryLedger
 from dsconfig.memory.models.architecture import Architecture, MicroBatch
 from dsconfig.memory.models.from_hf_config import architecture_of
 from dsconfig.memory.models.record_pass_by_family import record_forward_pass
-from dsconfig.memory.run_facts import TrainingJob
 from dsconfig.memory.setup_from_config import (
     ADAM,
     FOREACH,
     FUSED,
     SECTIONS,
     SINGLE,
+    TrainingJob,
     setup_of,
     zenflow_section,
 )

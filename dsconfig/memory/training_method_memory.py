@@ -83,7 +83,7 @@ class TrainerMemory(NamedTuple):
 NO_EXTRA = TrainerMemory()
 
 
-def trainer_memory(
+def training_method_memory(
     setup: EngineSetup,
     arch: Architecture,
     batch: MicroBatch,
