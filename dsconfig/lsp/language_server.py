@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -104,16 +103,6 @@ class LanguageServer:
             for problem in workspace.configuration.problems:
                 workspace.show_message(f"dsconfig: {problem}", WARNING)
             workspace.configuration.problems.clear()
-
-    def handle_message(self, message: str) -> str:
-        """Handle a JSON-RPC message, and return the resulting messages as a JSON list."""
-        data = json.loads(message)
-        method, params, out = data.get("method"), data.get("params"), list[JsonObject]()
-        if method is not None and "id" in data:
-            out.append(response_to_request(self, data["id"], method, params))
-        elif method is not None:
-            self.handle_notification(method, params)
-        return json.dumps([*out, *self.pending_messages()])
 
     def _answer_initialize(self, params: JsonObject) -> JsonObject:
         workspace = self.workspace

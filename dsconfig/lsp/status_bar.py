@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dsconfig.job.consumers.consumer_versions import unknown_version_note
+
 if TYPE_CHECKING:
     from dsconfig.core.json_types import JsonObject
     from dsconfig.lsp.workspace import Workspace
@@ -21,5 +23,6 @@ def answer_status(workspace: Workspace, params: JsonObject) -> JsonObject | None
         "worldSize": snapshot.world_size,
         "reader": report.reader.name,
         "readerWhy": report.reader.why,
+        "readerNote": unknown_version_note(report.reader.name, report.reader.version),
         "model": snapshot.job_model,
     }

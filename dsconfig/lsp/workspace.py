@@ -19,7 +19,7 @@ from dsconfig.check.effective_settings import (
     working_directory_options,
 )
 from dsconfig.fix.verify_fixes import verify_fixes
-from dsconfig.job.consumers.consumer_versions import is_consumer_spec
+from dsconfig.job.consumers.consumer_versions import is_consumer_spec, unknown_version_note
 from dsconfig.job.settings_file import SettingsFile
 from dsconfig.launch import repository_files
 from dsconfig.lsp.configs_in_python import configs_in_document, is_python_document
@@ -69,6 +69,8 @@ class Workspace:
         self._request_count = 0
         self._relevant: set[str] = set()
         """URIs of documents that were configs once, and are treated as configs while they are edited."""
+        self._unknown_versions: set[str] = set()
+        """Notes on unknown versions of consumers that were shown, each once."""
 
     def open_document(self, item: JsonObject) -> None:
         """Add a document that the editor has opened."""
@@ -149,6 +151,7 @@ class Workspace:
     def program_snapshot(self, text: OpenDocument, document: Document) -> DocumentSnapshot:
         """Return the snapshot of one config in a program."""
         report = check_with_options(document, self.configuration.options_for_file(text.name))
+        self._show_unknown_versions(report)
         return DocumentSnapshot(text.as_config(document), report)
 
     def draft_snapshot(self, uri: str) -> DocumentSnapshot | None:
@@ -166,8 +169,19 @@ class Workspace:
             options = self.configuration.options_for_file(text.name)
             if options.is_path_excluded(text.name):
                 return None
-            self._snapshots[uri] = DocumentSnapshot(text, check_with_options(text.document, options))
+            report = check_with_options(text.document, options)
+            self._show_unknown_versions(report)
+            self._snapshots[uri] = DocumentSnapshot(text, report)
         return self._snapshots[uri]
+
+    def _show_unknown_versions(self, report: Report) -> None:
+        """Show once which version replaces one that dsconfig does not know, such as `transformers==99`."""
+        note = unknown_version_note(report.reader.name, report.reader.version)
+        if note is not None and note not in self._unknown_versions:
+            self._unknown_versions.add(note)
+            self.show_message(f"dsconfig: {note}", INFO)
+        for child in report.children:
+            self._show_unknown_versions(child)
 
     def open_document_at(self, path: str) -> OpenDocument | None:
         """Return the open document for the file at a path, or None."""

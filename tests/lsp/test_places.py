@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dsconfig.lsp.language_server import LanguageServer
+from dsconfig.lsp.protocol import uri_from_path
 from tests.lsp.client import Editor, RefusedError, edited, whole
 from tests.lsp.conftest import Editors
 
@@ -231,6 +234,37 @@ def test_memory_is_told_of_the_model_that_somebody_names(
     assert status["model"] == model
     text_shown = editor.request("workspace/executeCommand", lens)["text"]
     assert text_shown.startswith(f"model: {model}\n" if model else "the model is unknown\nhelp: ")
+
+
+VERSIONS = {
+    "newer than all": ("transformers==99", "transformers 99 is newer than 5."),
+    "never released": ("transformers==4.99", "transformers 4.99 was never released"),
+    "known": ("transformers==4.45", None),
+}
+
+
+@pytest.mark.parametrize(("consumer", "note"), VERSIONS.values(), ids=VERSIONS)
+def test_an_unknown_version_is_told_apart_from_a_known_one(
+    tmp_path: Path, consumer: str, note: str | None
+) -> None:
+    server = LanguageServer()
+    server.handle_request("initialize", {"initializationOptions": {"consumer": consumer}})
+    for name in ("ds_config.json", "ds_config_2.json"):
+        document = {
+            "uri": uri_from_path(str(tmp_path / name)),
+            "text": TEXT,
+            "languageId": "json",
+            "version": 1,
+        }
+        server.handle_notification("textDocument/didOpen", {"textDocument": document})
+    sent = list(server.pending_messages())
+    status = server.handle_request("dsconfig/status", {"textDocument": {"uri": document["uri"]}})
+    texts = [each["params"]["message"] for each in sent if each["method"] == "window/showMessage"]
+    if note is None:
+        assert (status["readerNote"], texts) == (None, [])
+    else:
+        assert status["readerNote"].startswith(note)
+        assert texts == [f"dsconfig: {status['readerNote']}"], "shown once, not for each file"
 
 
 def test_an_editor_that_shows_nothing_itself_is_told(editors: Editors) -> None:

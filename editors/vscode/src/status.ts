@@ -10,6 +10,8 @@ export interface StatusInfo {
   readonly worldSize: number | null;
   readonly reader: string;
   readonly readerWhy: string;
+  /** Which version is checked in place of an unknown one; null if the version is known. */
+  readonly readerNote: string | null;
   /** Model of the job; null if unknown. */
   readonly model: string | null;
 }
@@ -65,7 +67,8 @@ export class Status implements Disposable {
       return this.item.hide();
     }
     this.item.text = `DeepSpeed ${status.target} · ${sizeOf(status)} · ${status.reader}`;
-    this.item.tooltip = `Release: ${status.targetOrigin}\nConsumer: ${status.readerWhy}\n\nClick to change`;
+    const note = status.readerNote ? `\n${status.readerNote}` : "";
+    this.item.tooltip = `Release: ${status.targetOrigin}\nConsumer: ${status.readerWhy}${note}\n\nClick to change`;
     this.item.show();
   }
 }
