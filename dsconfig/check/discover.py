@@ -15,6 +15,7 @@ from dsconfig.core.file_access import (
     may_read_discovered_file,
     may_read_file,
     read_contents,
+    relative_path,
     repository_root,
 )
 from dsconfig.document import keep_document, kept_document
@@ -141,14 +142,17 @@ def _unreadable_message(path: str) -> str:
 
 
 def _shorten_path(path: str) -> str:
-    return path[2:] if path.startswith("./") else path
+    return path[2:] if path.startswith(_HERE) else path
+
+
+_HERE = os.path.join(os.curdir, "")
 
 
 def is_skipped_by_discovery(path: str) -> bool:
     """Return whether discovery skips a file: hidden, installed, or a link out of the repository."""
     if os.path.realpath(path) != os.path.abspath(path) and not may_read_file(path, "<here>"):
         return True  # the target is not part of this repository
-    folder, name = os.path.split(os.path.relpath(path) if os.path.isabs(path) else os.path.normpath(path))
+    folder, name = os.path.split(relative_path(path) if os.path.isabs(path) else os.path.normpath(path))
     return name.startswith(".") or _is_in_skipped_folder(folder, os.getcwd())
 
 
@@ -169,7 +173,7 @@ def is_excluded(path: str, root: str, patterns: Sequence[str]) -> bool:
     from fnmatch import fnmatch
 
     # The semantics of ruff's `exclude`: a name without a slash matches at any depth.
-    parts = os.path.relpath(path, root).replace(os.sep, "/").split("/")
+    parts = relative_path(path, root).replace(os.sep, "/").split("/")
     prefixes = ["/".join(parts[: count + 1]) for count in range(len(parts))]
     return any(
         fnmatch(name, pattern.strip("/"))
@@ -408,19 +412,40 @@ class GitListing:
 
     def __init__(self, folder: str, names: list[str]) -> None:
         base = os.path.join(folder, "")
-        self._paths = {base + name for name in names}
-        self._nested = {path.rstrip("/") for path in self._paths if path.endswith("/")}
-        for name in names:  # git lists files only; `has` is also asked about their folders
-            while (name := name.rpartition("/")[0]) and base + name not in self._paths:
-                self._paths.add(base + name)
+        paths, nested = set[str](), set[str]()
+        for name in names:
+            path = name.rstrip("/")
+            if path != name:
+                nested.add(base + path)
+            while path and base + path not in paths:  # folders too: git lists files only
+                paths.add(base + path)
+                path = path.rpartition("/")[0]
+        self._paths = {*map(_folded_path, paths)} if _IS_FOLDED else paths
+        self._nested = {*map(_folded_path, nested)} if _IS_FOLDED else nested
 
     def lists_path(self, path: str) -> bool:
         """Return whether git lists a file, or any file in a folder."""
-        return path in self._paths or path in self._nested
+        return (_folded_path(path) if _IS_FOLDED else path) in self._paths
 
     def is_nested_repository(self, path: str) -> bool:
         """Return whether a folder is a repository of its own, whose files the listing omits."""
-        return path in self._nested or os.path.lexists(os.path.join(path, ".git"))
+        is_nested = (_folded_path(path) if _IS_FOLDED else path) in self._nested
+        return is_nested or os.path.lexists(os.path.join(path, ".git"))
+
+
+_IS_FOLDED = sys.platform in ("darwin", "win32")
+"""Whether git and the file system may spell the path of a file differently."""
+
+
+def _folded_path(path: str) -> str:
+    """Return the spelling of a path that all spellings of the file share on Windows and macOS.
+
+    Git writes slashes on every system, and keeps the case in which a file was added. On macOS it composes accented
+    letters, which older file systems store decomposed.
+    """
+    from unicodedata import normalize
+
+    return normalize("NFC", os.path.normcase(path)).lower()
 
 
 class GitFileLister:

@@ -14,6 +14,7 @@ from dsconfig.check.rule_selector import (
     expand_selectors,
     rule_names_by_code,
 )
+from dsconfig.core.file_access import relative_path
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.core.releases import Origin, ReleaseTarget, UnknownReleaseError, resolve_target
 from dsconfig.job.detect_consumer import ConsumerEvidence, LaunchArguments, consumer_named_by_user
@@ -148,7 +149,7 @@ def job_facts_by_layer(overrides: CommandLineOverrides, settings: SettingsFile) 
     from_command_line = RunFacts(model, overrides.host_memory, overrides.gpus_per_node)
     model = None
     if settings.model is not None:
-        folder = os.path.relpath(os.path.dirname(settings.path)) if settings.path else ""
+        folder = relative_path(os.path.dirname(settings.path)) if settings.path else ""
         folder = "" if folder == os.curdir else folder
         why = f"as {settings.shown_path} says"
         model = find_named_model(settings.path or "<settings>", settings.model, folder, why, "settings")

@@ -6,6 +6,7 @@ run ends as shells expect: with 130 after Ctrl-C, with 141 after a broken pipe.
 
 from __future__ import annotations
 
+import errno
 import gc
 import io
 import os
@@ -69,10 +70,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         code: int = args if isinstance(args, int) else args.run(args)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        code = _exit_on_broken_pipe()
     except Exception as error:
-        code = _report_run_error(error)
+        code = _exit_on_broken_pipe() if _is_broken_pipe(error) else _report_run_error(error)
     code = _flush_stdout(code)
     if argv is None:
         gc.freeze()  # spares the collection at interpreter exit
@@ -84,20 +83,30 @@ def _prepare_standard_streams() -> None:
         stream = getattr(sys, name)
         if stream is None:  # closed by the caller: the first file opened would get its descriptor
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
-        # Escape a character that the terminal cannot encode instead of failing.
+        # Escape a character that the terminal cannot encode instead of failing. Windows would translate line feeds, and
+        # write those of a diff of a file with `\r\n` as `\r\r\n`.
         elif isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+            stream.reconfigure(errors="backslashreplace", newline="\n")
 
 
 def _flush_stdout(code: int) -> int:
     """Flush stdout and return the exit code."""
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
-        return _exit_on_broken_pipe()
     except OSError as error:  # a full disk, mostly
-        return _output_error(error)
+        return _exit_on_broken_pipe() if _is_broken_pipe(error) else _output_error(error)
     return code
+
+
+def _is_broken_pipe(error: Exception) -> bool:
+    """Whether the reader of the output has ended; Windows reports that as an invalid argument."""
+    if isinstance(error, BrokenPipeError):
+        return True
+    is_invalid = isinstance(error, OSError) and (error.errno, error.filename) == (errno.EINVAL, None)
+    return _IS_WINDOWS and is_invalid
+
+
+_IS_WINDOWS = os.name == "nt"
 
 
 def _exit_on_broken_pipe() -> int:

@@ -155,10 +155,12 @@ def _print_reports(
     reports: list[Report],
     fixer: FileFixer | None,
 ) -> None:
-    from dsconfig.render import renderer
-    from dsconfig.render.terminal_style import style_of, wrap_lines
+    from dsconfig.render import UTF8, renderer
+    from dsconfig.render.terminal_style import style_of, use_utf8, wrap_lines
 
     style = style_of(sys.stdout, args.color)
+    if args.output_format in UTF8:
+        use_utf8(sys.stdout)
     for text in renderer(args.output_format)(reports, checker.options.target, style):
         sys.stdout.write(text)
     # Machine-readable output and a diff stay one document: the summary goes to stderr.

@@ -27,7 +27,7 @@ from dsconfig.render.terminal_style import escape_unprintable
 
 def belongs_to_repository(path: str, launch: str) -> bool:
     """Return whether a file named by a launch file is in its repository or folder, not in an installed package."""
-    return SKIPPED.isdisjoint(path.split(os.sep)) and may_read_file(path, launch)
+    return SKIPPED.isdisjoint(path.replace(os.sep, "/").split("/")) and may_read_file(path, launch)
 
 
 def _fix_title(diagnostic: Diagnostic) -> str | None:

@@ -19,6 +19,7 @@ from dsconfig.cli.arguments import (
 )
 from dsconfig.cli.errors import CLEAN, FAILED, PROBLEMS, fail_with_usage_error
 from dsconfig.job.consumers import ELASTIC, HUGGING_FACE
+from dsconfig.render.terminal_style import use_utf8
 
 if TYPE_CHECKING:
     from dsconfig.cli.find_fitting_config import JobRequest
@@ -133,6 +134,7 @@ def run(args: argparse.Namespace) -> int:
     except presets.PresetError as error:
         fail_with_usage_error(f"{error}{_unsupported_preset_hint(args.preset, target.releases[-1])}")
     if args.file == "-":
+        use_utf8(sys.stdout)
         sys.stdout.write(text)
         return CLEAN
     from dsconfig.cli.command_inputs import write_output_file
@@ -320,6 +322,7 @@ def _find_and_write_config(request: JobRequest, args: argparse.Namespace) -> int
     text = find_fitting_config.config_text(request, plan.chosen.level, plan.chosen.micro_batch)
     script = find_fitting_config.launch_script(plan)
     if to_stdout:
+        use_utf8(sys.stdout)
         sys.stdout.write(text)
     else:
         write_output_file(request.file, text.encode())

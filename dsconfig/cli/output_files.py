@@ -87,13 +87,14 @@ def print_diff(lines: Iterable[str]) -> None:
     Raises:
         UsageError: a CI service that logs the output would execute a line of it.
     """
-    from dsconfig.render.terminal_style import escape_invisible
+    from dsconfig.render.terminal_style import escape_invisible, use_utf8
 
     if sys.stdout.isatty():
         sys.stdout.writelines(map(escape_invisible, lines))
         return
     text = "".join(lines)
     forbid_ci_commands(text, anywhere=any(os.environ.get(name) for name in CI_VARIABLES))
+    use_utf8(sys.stdout)
     sys.stdout.write(text)
 
 

@@ -33,7 +33,7 @@ from dsconfig.cli.resolve_helpers import (
 from dsconfig.core.diagnostic import dotted_path
 from dsconfig.core.releases import NUMBERS
 from dsconfig.render.machine_readable import dump_json
-from dsconfig.render.terminal_style import escape_unprintable
+from dsconfig.render.terminal_style import escape_unprintable, use_utf8
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -89,6 +89,7 @@ def run(args: argparse.Namespace) -> int:
     if args.output:
         write_output_file(args.output, text.encode())
     else:
+        use_utf8(sys.stdout)
         sys.stdout.write(text)
     _print_report(result, sys.stdout if args.output else sys.stderr)
     return CLEAN

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from dsconfig.cli.arguments import add_schema_options, add_settings_options, parse_output_path, set_exit_codes
 from dsconfig.cli.errors import CLEAN, fail_with_usage_error
+from dsconfig.render.terminal_style import use_utf8
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,6 +46,7 @@ def run(args: argparse.Namespace) -> int:
 
         write_output_file(args.output, schema.encode())
     else:
+        use_utf8(sys.stdout)
         sys.stdout.write(schema)
     return CLEAN
 

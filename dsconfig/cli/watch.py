@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
 from dsconfig.cli.errors import UsageError, print_error, print_note
+from dsconfig.render.terminal_style import understands_escapes
 
 _Stamps: TypeAlias = "dict[str, tuple[int, int]]"
 PAUSE = 0.4
@@ -27,7 +28,7 @@ def watch_files(args: argparse.Namespace, run: Callable[[argparse.Namespace], tu
     dependencies: set[str] = set()
     while True:
         before = _file_stamps(args, dependencies)
-        if sys.stdout.isatty():
+        if sys.stdout.isatty() and understands_escapes(sys.stdout):
             sys.stdout.write(CLEAR)
         latest: set[str] = set()
         try:

@@ -162,6 +162,14 @@ def repository_root(folder: str) -> str | None:
     return folder
 
 
+def relative_path(path: str, start: str = os.curdir) -> str:
+    """Return a path relative to a folder, or the absolute path if Windows has them on different drives."""
+    try:
+        return os.path.relpath(path, start)
+    except ValueError:
+        return os.path.abspath(path)
+
+
 def register_named_paths(paths: Iterable[str]) -> None:
     """Register the paths that the user named, replacing earlier ones; other files may refer to them."""
     _named.clear()

@@ -22,12 +22,14 @@ try:
     import fcntl
 
     _LOCKS = True
-except ImportError:  # Windows does not remove open files
+except ImportError:  # Windows
     _LOCKS = False
 
 _DRAFT = re.compile(r"\.dsconfig-draft-[0-9a-f]{16}")
 _ABANDONED_AFTER = 86_400
-"""Seconds after which a draft is considered abandoned, on file systems that do not support locks."""
+"""Seconds after which a draft is considered abandoned, on systems that do not support locks."""
+_PATIENCE = 1.0
+"""Seconds for which Windows may deny to replace a file that a virus scanner, indexer or editor has just opened."""
 
 
 class FileChangedError(OSError):
@@ -55,7 +57,7 @@ def write_atomically(path: str, data: bytes) -> None:
     if before is not None:
         _check_replaceable(path, before)
     with _write_draft(path, data, before) as draft:
-        os.replace(draft, path)
+        _replace_file(draft, path)
 
 
 def rewrite_if_unchanged(path: str, old: bytes, new: bytes) -> None:
@@ -70,7 +72,24 @@ def rewrite_if_unchanged(path: str, old: bytes, new: bytes) -> None:
     _check_replaceable(path, before)
     with _write_draft(path, new, before) as draft:
         _stat_if_unchanged(path, old)
-        os.replace(draft, path)
+        _replace_file(draft, path)
+
+
+def _replace_file(draft: str, path: str) -> None:
+    """Replace a file by its draft, on Windows as soon as no other program has the file open.
+
+    Raises:
+        OSError: the file cannot be replaced; `filename` is its path, not that of the draft.
+    """
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            os.replace(draft, path)
+            return
+        except OSError as error:
+            if not (os.name == "nt" and isinstance(error, PermissionError) and time.monotonic() < deadline):
+                raise OSError(error.errno, error.strerror or str(error), path) from None
+        time.sleep(_PATIENCE / 20)
 
 
 def remove_stale_drafts(folder: str) -> None:
@@ -85,8 +104,9 @@ def _remove_if_abandoned(draft: str) -> None:
     status = os.lstat(draft)
     if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
         return  # not one of our drafts
-    if not _LOCKS:
-        os.unlink(draft)
+    if not _LOCKS:  # Windows does not remove open files, but a draft is closed before it replaces the file
+        if time.time() - status.st_mtime > _ABANDONED_AFTER:
+            os.unlink(draft)
         return
     descriptor = os.open(draft, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:

@@ -13,7 +13,7 @@ import os
 import stat
 from collections.abc import Callable, Mapping
 
-from dsconfig.core.file_access import OUTSIDE, may_read_discovered_file, read_contents
+from dsconfig.core.file_access import OUTSIDE, may_read_discovered_file, read_contents, relative_path
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.job.consumers.consumer_versions import EXPECTED_CONSUMER, is_consumer_spec
 
@@ -74,7 +74,7 @@ class SettingsFile(NamedTuple):
     @property
     def shown_path(self) -> str:
         """The path of the settings file as shown in messages."""
-        return os.path.relpath(self.path) if self.path else "no settings file"
+        return relative_path(self.path) if self.path else "no settings file"
 
     @property
     def pattern_root(self) -> str:
@@ -102,7 +102,7 @@ def find_settings(start: str | None = None) -> SettingsFile:
             if reason is None and (table := _read_settings_table(path)) is not None:
                 return _build_settings(path, table)._replace(unused=tuple(unused))
             if reason and _has_settings(path):
-                unused.append(f"the settings in {os.path.relpath(path)} are not used: {reason}")
+                unused.append(f"the settings in {relative_path(path)} are not used: {reason}")
         parent = os.path.dirname(folder)
         # `.git` is a file in worktrees and submodules.
         if parent == folder or os.path.exists(os.path.join(folder, ".git")):
@@ -120,7 +120,7 @@ def read_settings(path: str) -> SettingsFile:
     path = os.path.abspath(path)
     table = _parse_toml_table(path, _read_settings_text(path), is_own_file=os.path.basename(path) != PROJECT)
     if table is None:
-        raise SettingsFileError(f"{os.path.relpath(path)}: has no table `tool.dsconfig`")
+        raise SettingsFileError(f"{relative_path(path)}: has no table `tool.dsconfig`")
     return _build_settings(path, table)._replace(base=os.getcwd())
 
 
@@ -173,7 +173,7 @@ def _read_settings_table(path: str) -> JsonObject | None:
 
 
 def _read_settings_text(path: str) -> str:
-    where = os.path.relpath(path)
+    where = relative_path(path)
     try:
         data = read_contents(path, _MAX_FILE)
         text = data.decode("utf-8-sig")
@@ -202,27 +202,27 @@ def _parse_toml_table(path: str, text: str, *, is_own_file: bool) -> JsonObject 
     from importlib import import_module
 
     if any(line.count(".") > _MAX_DOTS for line in text.splitlines()):
-        raise SettingsFileError(f"{os.path.relpath(path)}: more than {_MAX_DOTS} dots in one line")
+        raise SettingsFileError(f"{relative_path(path)}: more than {_MAX_DOTS} dots in one line")
     # The standard library has a TOML parser since Python 3.11.
     tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     data: JsonObject
     try:
         data = tomllib.loads(text)
     except RecursionError:
-        raise SettingsFileError(f"{os.path.relpath(path)}: nested too deeply") from None
+        raise SettingsFileError(f"{relative_path(path)}: nested too deeply") from None
     except ValueError as error:  # invalid TOML, or an integer beyond sys.get_int_max_str_digits
-        raise SettingsFileError(f"{os.path.relpath(path)}: invalid TOML: {error}") from None
+        raise SettingsFileError(f"{relative_path(path)}: invalid TOML: {error}") from None
     if is_own_file:
         return data
     tool = data.get("tool", {})
     table = tool.get("dsconfig") if isinstance(tool, dict) else None
     if table is None or isinstance(table, dict):
         return table
-    raise SettingsFileError(f"{os.path.relpath(path)}: `tool.dsconfig` must be a table")
+    raise SettingsFileError(f"{relative_path(path)}: `tool.dsconfig` must be a table")
 
 
 def _build_settings(path: str, table: JsonObject) -> SettingsFile:
-    prefix = f"{os.path.relpath(path)}: {'tool.dsconfig.' if os.path.basename(path) == PROJECT else ''}"
+    prefix = f"{relative_path(path)}: {'tool.dsconfig.' if os.path.basename(path) == PROJECT else ''}"
     values = {key: value for key, value in table.items() if key != OVERRIDES}
     tables = table.get(OVERRIDES, [])
     if not isinstance(tables, list) or not all(isinstance(each, dict) for each in tables):

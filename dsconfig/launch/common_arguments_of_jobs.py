@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from functools import partial
 from itertools import islice
 
 from dsconfig.core.batch_triplet import NONE, Parallelism
+from dsconfig.core.file_access import relative_path
 from dsconfig.core.json_types import Json
 from dsconfig.job.consumers.consumer import consumer_from_spec
 from dsconfig.job.detect_consumer import ConsumerEvidence, LaunchArguments
@@ -164,6 +164,6 @@ _MAX_PATHS = 2
 
 def list_first_paths(scripts: list[str]) -> str:
     """Format the first few paths relative to the current directory, followed by the number of remaining ones."""
-    paths = sorted(os.path.relpath(script) for script in scripts)
+    paths = sorted(relative_path(script) for script in scripts)
     more = len(paths) - _MAX_PATHS
     return f"{', '.join(paths[:_MAX_PATHS])} and {more} more" if more > 0 else " and ".join(paths)

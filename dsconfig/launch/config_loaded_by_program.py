@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TypeAlias
 
+from dsconfig.core.file_access import relative_path
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.job.detect_consumer import PossibleConsumers
 from dsconfig.launch.python.name_bindings import last_dotted_name
@@ -67,7 +68,7 @@ def config_consumers_of_command(
         return consumers._replace(why="") if consumers.names == ("deepspeed",) else consumers
     if is_bare:
         return PossibleConsumers(("deepspeed",), "")
-    reason = f"{os.path.relpath(path)} does not show its consumer" if path else "whose program was not found"
+    reason = f"{relative_path(path)} does not show its consumer" if path else "whose program was not found"
     # DeepSpeed defines the argument with an underscore only: deepspeed/__init__.py:_add_core_arguments.
     return PossibleConsumers(_ANY_CONSUMER, reason, is_content_decisive="-config" in flag)
 
@@ -114,7 +115,7 @@ def _find_consumer_evidence(program: tuple[ParsedModule, ...], flag: str) -> Ite
         # `HfDeepSpeedConfig` is no evidence: it prepares partitioned loading for any consumer that trains the
         # model.
         name = called_function_name(call)
-        where = f"in {os.path.relpath(module.path)}:{call.lineno}"
+        where = f"in {relative_path(module.path)}:{call.lineno}"
         values = config_arguments_of_call(call)
         reader = _CONFIG_CALLS.get(name) or (
             "transformers" if keyword_argument(call, "deepspeed") is not None else None
@@ -135,7 +136,7 @@ def _find_consumer_evidence(program: tuple[ParsedModule, ...], flag: str) -> Ite
         for node in module.nodes:
             if isinstance(node, ast.Assign) and any(_is_deepspeed_argument(each) for each in node.targets):
                 receives_flag = _uses_name(node.value, names)
-                where = f"in {os.path.relpath(module.path)}:{node.lineno}"
+                where = f"in {relative_path(module.path)}:{node.lineno}"
                 yield _ConsumerEvidence(
                     2 if receives_flag else 1, "transformers", f"`{ast.unparse(node.targets[0])} =` {where}"
                 )

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
-from dsconfig.core.file_access import repository_root
+from dsconfig.core.file_access import relative_path, repository_root
 from dsconfig.core.json_types import Json
 from dsconfig.job.detect_consumer import ConfigOverwrite
 from dsconfig.launch.config_references import may_name_config
@@ -121,7 +121,7 @@ def _config_writes_of_program(program: str) -> Iterator[ConfigOverwrite]:
             parts = write.path[1:] if write.path[0] in _SECTIONS_WITH_CONFIG else write.path
             key = ".".join(ANY if part == ANY_KEY else part for part in parts)
             if key:
-                place = f"{os.path.relpath(module.path)}:{write.line}"
+                place = f"{relative_path(module.path)}:{write.line}"
                 yield ConfigOverwrite(key, place, write.absent_only)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
 
-from dsconfig.core.file_access import may_read_file, read_contents, repository_root
+from dsconfig.core.file_access import may_read_file, read_contents, relative_path, repository_root
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.document.config_file_names import is_notebook_name
 from dsconfig.job.consumers.accelerate_launch_file import LINK
@@ -215,7 +215,7 @@ def _find_trainer_program(launch: str, top: str, *, deep: bool) -> str | None:
             if b"Accelerator(" in data:
                 return None
             if b"TrainingArguments(" in data:
-                trainer = trainer or os.path.relpath(path, top)
+                trainer = trainer or relative_path(path, top)
     return trainer
 
 
@@ -321,7 +321,7 @@ def _references_matching_path(
             continue
         shared, readers = len(os.path.commonpath([path, each.script])), each.readers
         rank = 1 if each.script.endswith((".md", ".ipynb")) else each.rank
-        why = f"{each.why} in {os.path.relpath(each.script, top)}"
+        why = f"{each.why} in {relative_path(each.script, top)}"
         why = f"{why}, {readers.why}" if readers.why else why
         candidates = readers if len(readers.names) > 1 else None
         yield ConfigReference(
@@ -440,7 +440,7 @@ _COMMAND = r"\.py\b|(?<!-)\b(?:deepspeed|torchrun|accelerate|python3?)\s"
 def may_name_config(reference: str, path: str) -> bool:
     """Return whether the known parts of a path in a script are compatible with the config's path."""
     parts = [part for part in reference.lstrip("-").split("/") if part not in ("", ".", "..")]
-    path_parts = path.split(os.sep)
+    path_parts = path.replace(os.sep, "/").split("/")
     if parts[-1] != path_parts[-1]:
         return False
     for part, path_part in zip(reversed(parts[:-1]), reversed(path_parts[:-1]), strict=False):
@@ -583,4 +583,4 @@ def _consumer_of_all_programs(path: str, top: str, content: str, *, deep: bool) 
         re.search(_PASSES_TO_TRAINER, data) for name, data in files if name.endswith(".py")
     ):
         return None
-    return ConfigReference(0, 0, reader, f"{why} in {os.path.relpath(script, top)}", script)
+    return ConfigReference(0, 0, reader, f"{why} in {relative_path(script, top)}", script)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
-from dsconfig.core.file_access import MAX_NOTEBOOK_SIZE, read_contents
+from dsconfig.core.file_access import MAX_NOTEBOOK_SIZE, read_contents, relative_path
 from dsconfig.core.json_types import Json, JsonObject, value_at_dotted_path
 from dsconfig.document import Document, read_bytes, read_dict, read_file
 from dsconfig.document.config_file_names import is_notebook_name, is_python_name
@@ -328,7 +328,7 @@ def add_launch_arguments(reader: ConsumerEvidence, name: str, launch: str | None
         return reader._replace(why=why)
     jobs = _jobs_by_launch_file(name, reader.name, launch)
     if launch is not None and not jobs:
-        return reader._replace(why=f"{reader.why}; {os.path.relpath(launch)} does not name this config")
+        return reader._replace(why=f"{reader.why}; {relative_path(launch)} does not name this config")
     # The Trainer fills the dict of Accelerate's plugin again, from its own arguments: transformers
     # integrations/deepspeed.py:propagate_args_to_deepspeed.
     if (

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from dsconfig.core.file_access import read_contents
+from dsconfig.core.file_access import read_contents, relative_path
 from dsconfig.document import read_dict
 from dsconfig.launch.launched_job import PROGRAM
 from dsconfig.launch.program_text import MAX_SIZE
@@ -53,7 +53,7 @@ def _document_of_dict(literal: ValueOrigin) -> Document | None:
 
     path = literal.module.path
     try:
-        documents = config_documents_in_source(read_contents(path, MAX_SIZE), os.path.relpath(path))
+        documents = config_documents_in_source(read_contents(path, MAX_SIZE), relative_path(path))
     except OSError:
         return None
     line = literal.node.lineno

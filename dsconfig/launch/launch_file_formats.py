@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -394,7 +395,7 @@ _SCRIPT_NAMES = (
 
 def is_shell_script_name(name: str) -> bool:
     """Return whether a file with this name is read as shell commands."""
-    return name.endswith(SCRIPTS) or re.fullmatch(_SCRIPT_NAMES, name.rpartition("/")[2]) is not None
+    return name.endswith(SCRIPTS) or re.fullmatch(_SCRIPT_NAMES, os.path.basename(name)) is not None
 
 
 SCRIPT = LaunchFileFormat("the shell", "transformers", (), (), "bash", commands=("",))

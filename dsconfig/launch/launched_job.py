@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from dsconfig.core.file_access import relative_path
 from dsconfig.core.json_types import Json, JsonObject, KeyPath, NamedTuple
 from dsconfig.document import Document, TextSpan
 from dsconfig.job.consumers.accelerate_launch_file import (
@@ -179,7 +179,7 @@ class LaunchedJob(NamedTuple):
         model_path = reference and find_model_on_disk(reference, self.launch.name)
         if reference and not model_path and is_hub_name(reference):
             model_path = reference
-        name = self.launch.name if self.launch.name.startswith("<") else os.path.relpath(self.launch.name)
+        name = self.launch.name if self.launch.name.startswith("<") else relative_path(self.launch.name)
         model = NamedModel(model_path, f"which {name} names", "launch file") if model_path else None
         return RunFacts(
             model,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
-from dsconfig.core.file_access import MAX_SIZE, read_contents
+from dsconfig.core.file_access import MAX_SIZE, read_contents, relative_path
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.document import Document
 from dsconfig.launch.find_jobs import jobs_of_launch_file
@@ -421,7 +420,7 @@ def _hostfile_of_command(job: LaunchedJob, launcher: LauncherCall) -> _NamedHost
         text = read_contents(path, _MAX_HOSTFILE).decode("utf-8", "replace")
     except OSError:
         return None
-    return _NamedHostfile(os.path.relpath(path), read_hostfile(text))
+    return _NamedHostfile(relative_path(path), read_hostfile(text))
 
 
 def _hostfile_problems(launcher: LauncherCall, hostfile: _NamedHostfile | None) -> Iterator[LauncherProblem]:

@@ -19,6 +19,7 @@ from dsconfig.core.file_access import (
     may_read_file,
     read_contents,
     read_directory_entry,
+    relative_path,
     repository_root,
     unsaved,
 )
@@ -340,7 +341,7 @@ _MAX_PARTS = 16
 
 def _display_path(path: str) -> str:
     """Return the path relative to the current directory if both are in the same repository, else unchanged."""
-    relative, top = os.path.relpath(path), repository_root(os.path.abspath(os.curdir))
+    relative, top = relative_path(path), repository_root(os.path.abspath(os.curdir))
     outside = relative.startswith(os.pardir) and (
         top is None or not os.path.abspath(path).startswith(top + os.sep)
     )
@@ -361,7 +362,7 @@ def is_preset_name(name: str) -> bool:
 
 
 def _display_folder(folder: str) -> str:
-    return "the current folder" if folder == os.curdir else os.path.relpath(folder)
+    return "the current folder" if folder == os.curdir else relative_path(folder)
 
 
 # Budget for reading the scripts and launch files around a config, which may be hostile.

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from dsconfig.core.file_access import may_read_file, read_contents
+from dsconfig.core.file_access import may_read_file, read_contents, relative_path
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.core.releases import installed_version, specifier_allows
 from dsconfig.launch.repository_files import project_root, time_cache_key
@@ -171,7 +171,7 @@ def _requirements_in_file(
         versions = _project_file_requirements(text, package)
     else:
         versions = _requirements_in_lines(text, package, conda=name.endswith((".yml", ".yaml")))
-    display_path = os.path.relpath(path)
+    display_path = relative_path(path)
     distinct = {
         specifier: VersionRequirement(specifier, f"{display_path}:{line}")
         for line, specifier in reversed(list(versions))

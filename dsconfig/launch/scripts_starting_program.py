@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
 
-from dsconfig.core.file_access import read_contents
+from dsconfig.core.file_access import read_contents, relative_path
 from dsconfig.core.json_types import JsonObject, NamedTuple
 from dsconfig.document.config_file_names import NOTEBOOK, is_notebook_name
 from dsconfig.document.notebook import shell_of_notebook
@@ -81,7 +81,7 @@ class ProgramLaunch(NamedTuple):
     @property
     def shown_location(self) -> str:
         """Location of the command, formatted for messages: `run.sh:12`."""
-        path = os.path.relpath(self.script)
+        path = relative_path(self.script)
         return path if is_notebook_name(path) else f"{path}:{self.line}"
 
 

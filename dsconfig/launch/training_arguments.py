@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from dsconfig.core.batch_triplet import KEYS, ParallelDegree, Parallelism
-from dsconfig.core.file_access import read_contents
+from dsconfig.core.file_access import read_contents, relative_path
 from dsconfig.core.json_types import Json, JsonObject, NamedTuple, value_at_dotted_path
 from dsconfig.document import Document
 from dsconfig.job.consumers.accelerate_launch_file import BLOCK
@@ -449,7 +448,7 @@ def _positive_degree(value: Json) -> int | None:
 
 def _job_location_suffix(job: HasArguments) -> str:
     name = job.launch.name
-    name = name if name.startswith("<") else os.path.relpath(name)
+    name = name if name.startswith("<") else relative_path(name)
     return f" in {name}" if job.line is None else f" in {name}:{job.line}"
 
 

@@ -18,6 +18,8 @@ FORMATS = ("full", "concise", "json", "sarif", "github", "gitlab", "junit", "mar
 """Names of the output formats; each is a module of this package with a function `render`."""
 TEXT = FORMATS[:2]
 """Formats for human readers, after which a summary may be printed."""
+UTF8 = ("github", "markdown")
+"""Formats that GitHub reads as UTF-8, also on Windows; the other formats for programs escape what is not ASCII."""
 
 
 def renderer(name: str) -> Renderer:

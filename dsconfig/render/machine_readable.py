@@ -7,6 +7,7 @@ import os
 from collections import Counter
 from functools import cache
 
+from dsconfig.core import file_access
 from dsconfig.core.diagnostic import Diagnostic
 
 
@@ -18,11 +19,8 @@ def relative_path(name: str) -> str:
     if not name or name.startswith("<"):
         return name
     path = os.path.abspath(name)
-    try:
-        below = os.path.relpath(path, _repository_root(os.getcwd()))
-    except ValueError:  # another drive
-        return path
-    outside = below == os.pardir or below.startswith(os.pardir + os.sep)
+    below = file_access.relative_path(path, _repository_root(os.getcwd()))
+    outside = os.path.isabs(below) or below == os.pardir or below.startswith(os.pardir + os.sep)
     return (path if outside else below).replace(os.sep, "/")
 
 

@@ -160,6 +160,8 @@ def _artifact_location(name: str) -> dict[str, object]:
         uri = quote(path, errors="surrogateescape")  # the bytes of the name, even if they are not UTF-8
     except UnicodeEncodeError:
         uri = quote(path, errors="surrogatepass")
+    if uri.startswith("//"):  # a network share of Windows
+        return {"uri": f"file:{uri}"}
     if os.path.isabs(path):
         return {"uri": f"file://{uri if uri.startswith('/') else f'/{uri}'}"}
     return {"uri": uri, "uriBaseId": "SRCROOT"}

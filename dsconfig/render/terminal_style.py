@@ -48,11 +48,37 @@ class TerminalStyle(NamedTuple):
 def style_of(stream: TextIO, color: str = "auto") -> TerminalStyle:
     """Return the style for `stream`; `color="auto"` depends on environment variables and the terminal."""
     terminal = stream.isatty()
-    colored = color == "always" or (color == "auto" and _uses_color(terminal))
+    escapes = terminal and understands_escapes(stream)
+    colored = color == "always" or (color == "auto" and _uses_color(escapes))
     width = terminal_width(stream) if terminal else 100
     return TerminalStyle(
-        colored, width, stream.encoding or "utf-8", terminal, _shows_links(terminal and colored)
+        colored, width, stream.encoding or "utf-8", terminal, _shows_links(escapes and colored)
     )
+
+
+def use_utf8(stream: TextIO) -> None:
+    """Write UTF-8 into a file or pipe, for programs that read it; Windows would use the code page of the user."""
+    if hasattr(stream, "reconfigure") and not stream.isatty():
+        stream.reconfigure(encoding="utf-8")
+
+
+def understands_escapes(stream: TextIO) -> bool:
+    """Whether a terminal understands escape sequences, which a console of Windows has to be told to interpret."""
+    if os.name != "nt":
+        return True
+    import ctypes
+    import msvcrt
+
+    try:
+        kernel = ctypes.windll.kernel32  # type: ignore[attr-defined, unused-ignore]
+        handle = msvcrt.get_osfhandle(stream.fileno())  # type: ignore[attr-defined, unused-ignore]
+        mode = ctypes.c_ulong()
+        if not kernel.GetConsoleMode(handle, ctypes.byref(mode)):
+            return False
+        # ENABLE_VIRTUAL_TERMINAL_PROCESSING; consoles before Windows 10 reject it.
+        return bool(kernel.SetConsoleMode(handle, mode.value | 4))
+    except (OSError, ValueError):  # the stream has no descriptor
+        return False
 
 
 def _uses_color(terminal: bool) -> bool:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from dsconfig.core.file_access import relative_path
 from dsconfig.core.json_types import value_at_dotted_path
 from dsconfig.document import read_file
 from dsconfig.job.consumers.accelerate_launch_file import deepspeed_block, is_launch_file
@@ -354,7 +354,7 @@ def _settings_of(job: LaunchedJob) -> LaunchSettings:
     if not isinstance(data, Mapping):
         return LaunchSettings()
     program, launch = job.format.name, job.launch.name
-    name = launch if launch.startswith("<") else os.path.relpath(launch)
+    name = launch if launch.startswith("<") else relative_path(launch)
     length = next(
         (
             size

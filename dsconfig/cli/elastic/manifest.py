@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from dsconfig.cli.arguments import parse_world_size, set_exit_codes
 from dsconfig.cli.elastic.arguments import parse_node_range, run_guarded
 from dsconfig.cli.errors import CLEAN, fail_with_usage_error
+from dsconfig.render.terminal_style import use_utf8
 from elastic.agent.errors import EXIT_CODES
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ def _write_manifest(args: argparse.Namespace) -> None:
         restarts=args.max_restarts,
         gpus=not args.cpu,
     )
+    use_utf8(sys.stdout)
     sys.stdout.write(WRITERS[args.kind](request))
 
 

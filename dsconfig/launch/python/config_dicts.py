@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from dsconfig.core.file_access import relative_path
 from dsconfig.document import Document
 from dsconfig.document.config_file_names import is_config_name, is_notebook_name
 from dsconfig.document.located_tree import LocatedTree, shift_tree
@@ -594,4 +595,4 @@ def _is_scalar_at_path(root: ast.expr, path: tuple[str, ...]) -> bool:
 
 
 def _format_key_path(path: str) -> str:
-    return os.path.relpath(path) if os.path.isabs(path) else path
+    return relative_path(path) if os.path.isabs(path) else path

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterator
 from functools import lru_cache
 
-from dsconfig.core.file_access import is_file, may_read_file, read_contents, repository_root
+from dsconfig.core.file_access import is_file, may_read_file, read_contents, relative_path, repository_root
 from dsconfig.core.json_types import Json, NamedTuple
 from dsconfig.launch.python.name_bindings import ModuleNames, NameBinding, last_dotted_name
 from dsconfig.launch.repository_files import python_files_of_repository, repository_cache_key, time_cache_key
@@ -43,7 +43,7 @@ class ParsedModule(NamedTuple):
 
     def shown_location(self, node: ast.AST) -> str:
         """Return the location of a node as shown in messages: `train.py:12`."""
-        return f"{os.path.relpath(self.path)}:{getattr(node, 'lineno', 1)}"
+        return f"{relative_path(self.path)}:{getattr(node, 'lineno', 1)}"
 
 
 @lru_cache(maxsize=64)
