@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
-import shutil
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,68 +11,12 @@ from dsconfig.core.releases import LATEST
 from dsconfig.rules import RULES
 from schema.add_release import add_release_to_source
 from tests.readme import blocks
+from tests.repository_copy import Copy
 
 ROOT = Path(__file__).resolve().parents[2]
 SERIES, _, PATCH = LATEST.rpartition(".")
 NEWEST = f"{SERIES}.{int(PATCH) + 1}"
 CONFIG = {"train_batch_size": 8}
-GENERATED = re.compile(r"`make generate`")
-"""Generated files name their generator in the first line."""
-
-
-class Copy:
-    """A copy of the repository to change, and the files in it that were changed by hand."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        leave = shutil.ignore_patterns(".*", "__pycache__", "node_modules")
-        for name in ("dsconfig", "elastic", "schema", "tests"):
-            shutil.copytree(ROOT / name, folder / name, ignore=leave)
-        for name in ("pyproject.toml", "ARCHITECTURE.md", "CONTRIBUTING.md"):
-            shutil.copy(ROOT / name, folder)
-
-    def run(self, *module: str) -> str:
-        """Run a module of the copy, and return its output."""
-        process = self._run(*module)
-        assert process.returncode == 0, process.stdout + process.stderr
-        return process.stdout
-
-    def diagnostics(self, config: object, target: str = NEWEST) -> list[tuple[str, str, str]]:
-        """Check a config with the copy; return the code, message and help of each diagnostic."""
-        (self.folder / "config.json").write_text(json.dumps(config))
-        arguments = ("config.json", "--target", target, "--output-format", "json")
-        process = self._run("dsconfig", "check", *arguments)
-        (self.folder / "config.json").unlink()
-        (file,) = json.loads(process.stdout)["files"]
-        return [(item["code"], item["message"], item["help"]) for item in file["diagnostics"]]
-
-    def _run(self, *module: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", *module]
-        return subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False)
-
-    def schema(self, name: str) -> Any:
-        """Return a schema of the copy."""
-        return json.loads((self.folder / "schema" / name).read_text("utf-8"))
-
-    def write(self, name: str, text: str) -> None:
-        (self.folder / name).write_text(text, "utf-8")
-
-    def edit(self, name: str, old: str, new: str) -> None:
-        path = self.folder / name
-        text = path.read_text("utf-8")
-        assert text.count(old) == 1
-        path.write_text(text.replace(old, new), "utf-8")
-
-    def by_hand(self) -> set[str]:
-        """Return the new and changed files, without those that `make generate` writes."""
-        return {str(path.relative_to(self.folder)) for path in self.folder.rglob("*") if self._by_hand(path)}
-
-    def _by_hand(self, path: Path) -> bool:
-        if not path.is_file() or "__pycache__" in path.parts:
-            return False
-        before = ROOT / path.relative_to(self.folder)
-        text = path.read_text("utf-8")
-        return not GENERATED.search(text[:200]) and (not before.exists() or before.read_text("utf-8") != text)
 
 
 CODE = next(f"DSC{number}" for number in range(900, 1000) if f"DSC{number}" not in RULES)
@@ -149,19 +88,22 @@ def test_generating_once_is_enough(copy: Copy) -> None:
 
 
 def test_a_key_is_one_field(copy: Copy) -> None:
-    assert copy.diagnostics({**CONFIG, "quiet_start": True}) == []
+    assert copy.diagnostics({**CONFIG, "quiet_start": True}, NEWEST) == []
     codes = [code for code, *_ in copy.diagnostics({**CONFIG, "quiet_start": True}, "0.9.5")]
     # DSC883: the repository pins versions of PyTorch, pydantic and NumPy that 0.9.5 cannot be imported with.
     assert [code for code in codes if code != "DSC883"] == ["DSC105"]
-    assert copy.diagnostics({**CONFIG, "quiet_strat": True})[0][2] == "did you mean `quiet_start`?"
-    assert copy.diagnostics({**CONFIG, "silent_start": True})[0][2] == "use `quiet_start` instead"
+    assert copy.diagnostics({**CONFIG, "quiet_strat": True}, NEWEST)[0][2] == "did you mean `quiet_start`?"
+    assert copy.diagnostics({**CONFIG, "silent_start": True}, NEWEST)[0][2] == "use `quiet_start` instead"
     assert "Log nothing before the first step." in copy.run("dsconfig", "explain", "quiet_start")
     assert "quiet_start" in copy.schema("deepspeed.json")["properties"]
 
 
 def test_a_section_is_one_file(copy: Copy) -> None:
-    assert copy.diagnostics({**CONFIG, "warm_start": {"enabled": True}}) == []
-    assert copy.diagnostics({**CONFIG, "warm_start": {"enabld": True}})[0][2] == "did you mean `enabled`?"
+    assert copy.diagnostics({**CONFIG, "warm_start": {"enabled": True}}, NEWEST) == []
+    assert (
+        copy.diagnostics({**CONFIG, "warm_start": {"enabld": True}}, NEWEST)[0][2]
+        == "did you mean `enabled`?"
+    )
     built = "dsconfig.Config(warm_start=dsconfig.WarmStart(enabled=True)).to_dict()"
     copy.write("built.py", f"import dsconfig\nprint({built})\n")
     assert copy.run("built") == "{'warm_start': {'enabled': True}}\n"
@@ -170,7 +112,7 @@ def test_a_section_is_one_file(copy: Copy) -> None:
 
 def test_a_rule_is_its_function_and_its_cases(copy: Copy) -> None:
     assert MESSAGE in (copy.folder / DATA_CASES).read_text("utf-8")
-    assert copy.diagnostics({**CONFIG, "dataloader_drop_last": True}) == [(CODE, MESSAGE, HELP)]
+    assert copy.diagnostics({**CONFIG, "dataloader_drop_last": True}, NEWEST) == [(CODE, MESSAGE, HELP)]
     name = "incomplete-batch-dropped"
     assert copy.run("dsconfig", "explain", name).startswith(f"{CODE} {name}")
     assert CODE in json.dumps(copy.schema("dsconfig.json"))
