@@ -15,7 +15,7 @@ from elastic.agent.job_settings import ElasticJob, RendezvousSettings
 from elastic.agent.job_state import JobState
 from elastic.worker.worker_lease import lease_clock
 
-LONGEST_SETTLING = 0.5
+LONGEST_SETTLING = 0.3
 """Maximum time in seconds for which joining nodes are collected so that together they cost a single restart."""
 
 

@@ -117,6 +117,7 @@ class Cluster:
         self.environment = {"LEDGER": str(self.ledger), "STEPS": "100000", **environment}
         self.port = free_port()
         self.endpoint = f"127.0.0.1:{self.port}"
+        self.agent_command = DSCONFIG
         self.nodes: list[Process] = []
         self._all: list[Process] = []
 
@@ -135,7 +136,16 @@ class Cluster:
         script: str = TRAINER,
     ) -> Process:
         name = f"node-{len(self.nodes)}"
-        command = [*DSCONFIG, "elastic", "run", "--nnodes", nnodes, "--no-host-store", "--rdzv-conf", conf]
+        command = [
+            *self.agent_command,
+            "elastic",
+            "run",
+            "--nnodes",
+            nnodes,
+            "--no-host-store",
+            "--rdzv-conf",
+            conf,
+        ]
         command += [
             "--rdzv-endpoint",
             self.endpoint,

@@ -2,9 +2,10 @@
 
 `python -m tests.agent.latency [--repeat 2] [--cases ...] [--agents ...]` prints a table of medians with their
 ranges. The time that the slowest worker takes to import torch is part of a restart with any agent; it is
-measured in the worker and shown apart. A case in which most jobs do not go on says how they ended.
+measured in the worker and shown apart, and so is the import of torch in the agent of a node that joins. A case in
+which most jobs do not go on says how they ended. The load of the machine is printed before and after.
 
-Agents of others are measured once, several jobs at a time, since most of them wait; ours one after the other.
+Several jobs of others' agents run at a time, since most of them wait; ours run one after the other.
 lm-resiliency is measured with `--resiliency FOLDER`, into which pip has put it (`--no-deps --target FOLDER`).
 """
 
@@ -28,6 +29,7 @@ from typing import Any
 from tests.agent.cluster import DOZEN, ROOT, Cluster, Process
 from tests.agent.links import Links
 
+TIMED_AGENT = str(Path(__file__).with_name("timed_agent.py"))
 STOCK_WORKER = str(Path(__file__).with_name("stock_worker.py"))
 TUNED = "is_host=0,last_call_timeout=2,keep_alive_interval=1,keep_alive_max_attempt=3"
 OURS = "stall_timeout=2,stall_restart=5"
@@ -50,6 +52,7 @@ class Job(Cluster):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, DOZEN, STEPS="100000", STEP_SECONDS="0.05", EVERY="5")
         self.links: list[Links] = []
+        self.agent_command = [sys.executable, TIMED_AGENT, str(folder)]
 
     def close(self) -> None:
         super().close()
@@ -171,10 +174,16 @@ def measure(agent: str, case: str) -> Outcome:
             for _ in range(nodes + (agent == "lm-resiliency")):
                 start()
             job.wait_for_step(5, world=nodes, seconds=LIMIT)
-            before = {row["pid"] for row in job.rows()}
+            before, present = {row["pid"] for row in job.rows()}, len(job.nodes)
             began = time.monotonic()
             event(job, start)
             outcome = await_next(job, before, began)
+            if not isinstance(outcome, str):
+                total, imported = outcome
+                outcome = (
+                    total,
+                    imported + max(map(partial(agent_import, job), job.nodes[present:]), default=0.0),
+                )
             if SHOWS_TIMELINE and agent == "dsconfig" and not isinstance(outcome, str):
                 for seconds, text in timeline(job, began, before):
                     print(f"{case}: {seconds:.2f} s  {text}", file=sys.stderr)
@@ -183,6 +192,12 @@ def measure(agent: str, case: str) -> Outcome:
             return "does not start"
         finally:
             job.close()
+
+
+def agent_import(job: Job, agent: Process) -> float:
+    """Seconds that an agent took to import torch; 0 for agents of others, which do not say."""
+    path = job.folder / f"{agent.pid}.import"
+    return float(path.read_text()) if path.exists() else 0.0
 
 
 def timeline(job: Job, began: float, before: set[int]) -> list[tuple[float, str]]:
@@ -238,22 +253,26 @@ def repeated(agent: str, case: str, repeat: int) -> list[Outcome]:
     return outcomes
 
 
-def of_others(agents: Iterable[str], cases: Iterable[str]) -> dict[tuple[str, str], list[Outcome]]:
+def of_others(
+    agents: Iterable[str], cases: Iterable[str], repeat: int
+) -> dict[tuple[str, str], list[Outcome]]:
     """Measurements of other agents, by agent and case."""
     wanted = [(agent, case) for agent in agents for case in OTHERS.get(agent, ()) if case in cases]
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        return dict(zip(wanted, pool.map(lambda one: [measure(*one)], wanted), strict=True))
+        return dict(zip(wanted, pool.map(lambda one: repeated(one[0], one[1], repeat), wanted), strict=True))
 
 
 def table(agents: Sequence[str], cases: Sequence[str], repeat: int) -> None:
     print(f"| event → first step, s | {' | '.join(agents)} |\n|---{'|---' * len(agents)}|", flush=True)
-    others = of_others(agents, cases)
+    load_before = os.getloadavg()[0]
+    others = of_others(agents, cases, repeat)
     for case in cases:
         cells = []
         for agent in agents:
             outcomes = others.get((agent, case), []) if agent in OTHERS else repeated(agent, case, repeat)
             cells.append(show(outcomes) if outcomes else "")
         print(f"| {case} | {' | '.join(cells)} |", flush=True)
+    print(f"load {load_before:.1f} to {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores", flush=True)
 
 
 def main() -> None:
