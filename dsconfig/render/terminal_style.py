@@ -63,7 +63,7 @@ def use_utf8(stream: TextIO) -> None:
 
 
 def understands_escapes(stream: TextIO) -> bool:
-    """Whether a terminal understands escape sequences, which a console of Windows has to be told to interpret."""
+    """Return whether a terminal understands escape sequences, which a console of Windows has to be told to interpret."""
     if os.name != "nt":
         return True
     import ctypes
