@@ -25,6 +25,7 @@ LIBRARIES = {
     "torch": "PyTorch, CUDA and NCCL",
     "pydantic": "pydantic",
     "python": "Python",
+    "gpt-neox": "GPT-NeoX",
     "launch": "Launchers",
     "shell": "Shell",
 }
