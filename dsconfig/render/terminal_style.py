@@ -63,7 +63,7 @@ def use_utf8(stream: TextIO) -> None:
 
 
 def understands_escapes(stream: TextIO) -> bool:
-    """Return whether a terminal understands escape sequences, which a console of Windows has to be told to interpret."""
+    """Return whether a terminal interprets escape sequences; a console of Windows is told to do so."""
     if os.name != "nt":
         return True
     import ctypes
