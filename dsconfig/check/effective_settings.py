@@ -280,7 +280,7 @@ class SettingsFinder:
 
     @property
     def settings_paths(self) -> set[str]:
-        """Return the paths of the settings files that were read."""
+        """The paths of the settings files that were read."""
         return {settings.path for settings in (*self._by_folder.values(), self.here) if settings.path}
 
     def settings_for_folder(self, folder: str) -> SettingsFile:

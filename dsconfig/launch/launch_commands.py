@@ -81,7 +81,7 @@ class LaunchCommand(NamedTuple):
 
     @property
     def has_own_config_flag(self) -> bool:
-        """Return whether a flag that the program defines itself may name the config; the file must still be checked."""
+        """Whether a flag that the program defines itself may name the config; the file must still be checked."""
         name = self.flag.removeprefix("--").replace("-", "_")
         return bool(self.path) and self.flag.startswith("--") and name not in CONFIG_FLAGS
 

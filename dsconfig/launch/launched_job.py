@@ -118,7 +118,7 @@ class LaunchedJob(NamedTuple):
 
     @property
     def is_config_from_other_file(self) -> bool:
-        """Return whether the config's text comes from another file, possibly edited with `sed`."""
+        """Whether the config's text comes from another file, possibly edited with `sed`."""
         return self.document is not None and (self.is_template or not self.is_embedded)
 
     def config(self, version: str | None) -> Document | None:

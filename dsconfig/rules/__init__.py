@@ -1,4 +1,4 @@
-"""Rules, one module or folder per config section; `RULES` maps each code to its rule.
+"""The rules, one module or folder per config section; `RULES` maps each code to its rule.
 
 A new module needs no registration: `make generate` finds every module of this package and lists its rules in
 `_generated`. Modules with a leading underscore hold no rules but functions that several rules share. They are

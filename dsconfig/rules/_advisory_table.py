@@ -1,4 +1,4 @@
-"""Known defects of released versions, loaded from `advisories.json`, and the entries that apply to a job."""
+"""Load the known defects of released versions from `advisories.json`, and find those that apply to a job."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ DEEPSPEED = "deepspeed"
 
 
 class _AdvisoryFields(NamedTuple):
-    """Fields of an entry in `advisories.json`."""
+    """The fields of an entry in `advisories.json`."""
 
     id: str
     effect: EffectName
@@ -63,11 +63,11 @@ class _AdvisoryFields(NamedTuple):
 
 
 class Advisory(_AdvisoryFields):
-    """A combination of versions and settings that is known not to work as the config says."""
+    """A combination of versions and settings that is known not to work as configured."""
 
     @cached_property
     def ranges(self) -> dict[str, VersionRange]:
-        """The affected versions by program."""
+        """The affected versions of each program."""
         return {program: parse_version_range(specifier) for program, specifier in self.versions.items()}
 
     @cached_property
@@ -80,18 +80,18 @@ class Advisory(_AdvisoryFields):
 
     @cached_property
     def fixed(self) -> str | None:
-        """First DeepSpeed release without the defect, or None if there is none or the defect is in another program."""
+        """First DeepSpeed release without the defect, or None if there is none or another program is at fault."""
         later = [each for each in RELEASES if release_number(each) > self.releases.last]
         return later[0] if later else None
 
     @property
     def affected(self) -> str:
-        """Affected versions for the documentation pages, such as `DeepSpeed 0.15.2 to 0.18.9, torch >= 2.4`."""
+        """The affected versions as text: `DeepSpeed 0.15.2 to 0.18.9, torch >= 2.4`."""
         return ", ".join(_format_versions(self, program) for program in self.versions)
 
     @property
     def remedies(self) -> str:
-        """Upgrade and workaround, joined into the help of the diagnostic."""
+        """The upgrade and the workaround, joined into a help text."""
         upgrades = [f"upgrade DeepSpeed to {self.fixed} or later"] if self.fixed else []
         return ", or ".join([*upgrades, *([self.workaround] if self.workaround else [])])
 
@@ -126,7 +126,7 @@ def load_advisories() -> tuple[Advisory, ...]:
 
 
 def last_affected_release(*effects: EffectName, is_about_settings: bool = True) -> str | None:
-    """Return the last release affected by an advisory with one of `effects`, or None if that is the latest.
+    """Return the last release that an advisory with one of `effects` affects, or None for the newest release.
 
     The rule that reports these advisories does not run on later releases.
     """
@@ -138,7 +138,7 @@ def last_affected_release(*effects: EffectName, is_about_settings: bool = True) 
 
 
 def advisories_for_versions(versions: Mapping[str, str]) -> Iterator[Advisory]:
-    """Yield the advisories whose programs all have an affected version, regardless of the settings.
+    """Yield the advisories for which every program has an affected version, whatever the settings.
 
     Args:
         versions: version of each distribution.
@@ -183,7 +183,7 @@ _FACT_LABELS = {
 
 
 def _format_condition(name: str, test: Any) -> str:
-    """Return the test of a fact or key as text, such as `ZeRO stage: 1 or 2`."""
+    """Format the test of a fact or key, such as `ZeRO stage: 1 or 2`."""
     label = _FACT_LABELS.get(name, f"`{name}`")
     if isinstance(test, list):
         return f"{label}: {' or '.join('not set' if each is None else quote_value(each) for each in test)}"
@@ -196,7 +196,7 @@ def _format_condition(name: str, test: Any) -> str:
 def advisory_findings(
     ctx: Context, *effects: EffectName, is_about_settings: bool = True
 ) -> Iterator[Finding]:
-    """Yield a finding for each advisory with one of `effects` that the facts of the job prove to apply.
+    """Yield a finding for each advisory that certainly applies to the job and has one of `effects`.
 
     Args:
         ctx: the config in the evaluated release.
@@ -220,7 +220,7 @@ def advisory_findings(
 
 
 def _location_of_advisory(ctx: Context, advisory: Advisory) -> str:
-    """Return the config key at which to report the advisory, or its nearest parent in the config."""
+    """Return the key at which to report an advisory, or the key's nearest parent in the config."""
     path = advisory.at
     while path and not ctx.has(path):
         path = path.rpartition(".")[0]
@@ -228,7 +228,7 @@ def _location_of_advisory(ctx: Context, advisory: Advisory) -> str:
 
 
 def _affected_program_versions(ctx: Context, advisory: Advisory) -> list[str] | None:
-    """Return the versions of the other programs as text, or None if the advisory does not apply."""
+    """Return the versions of other programs as text, or None if the advisory does not apply."""
     try:
         if not all(_fulfills_condition(ctx, name, test) for name, test in advisory.when.items()):
             return None
@@ -247,7 +247,7 @@ def _affected_program_versions(ctx: Context, advisory: Advisory) -> list[str] | 
 
 
 def _is_affected(ctx: Context, advisory: Advisory) -> bool:
-    """Return whether the evaluated release is affected and, for a range of releases, that is certain enough to report.
+    """Return whether the release is affected with enough certainty to report the advisory.
 
     A target that is a range means that the release is unknown, and most likely the newest that the range
     allows. An advisory for only a part of the range is reported only if the job would crash, as in other
@@ -262,7 +262,7 @@ def _is_affected(ctx: Context, advisory: Advisory) -> bool:
 
 
 def _overlaps_communication(ctx: Context) -> Json:
-    """Return the effective `overlap_comm`, which is by default true only at stage 3.
+    """Return the effective `overlap_comm`, which defaults to true only at stage 3.
 
     Source: runtime/zero/config.py, `overlap_comm_valid`.
     """
@@ -287,7 +287,7 @@ FACTS: Mapping[str, Callable[[Context], Json]] = {
 
 
 def _fulfills_condition(ctx: Context, name: str, test: Any) -> bool:
-    """Return whether a fact or key passes a test: a list of accepted values, or an object with `least` or `set`."""
+    """Return whether a fact or key passes a test: accepted values, or an object with `least` or `set`."""
     if name in FACTS:
         value = FACTS[name](ctx)
     elif isinstance(test, dict) and "set" in test:

@@ -1,4 +1,4 @@
-"""Batch triplet of a config: its values, the data-parallel size, and the world sizes that it supports."""
+"""The batch triplet of a config, its data-parallel size, and the world sizes at which it works."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def batch_values(ctx: Context) -> tuple[Json, Json, Json]:
-    """Return the three batch values as written, with None for a key that is absent or null.
+    """Return the three batch values as written, each None if absent or null.
 
     Raises:
         SkipRule: the elastic solver overrides all three, the consumer resolves one of them, or a program of
@@ -57,13 +57,13 @@ def _read_batch_values(ctx: Context) -> tuple[Json, Json, Json]:
 
 
 def _lightning_sets_only_steps(ctx: Context) -> bool:
-    """Return whether the job sets the accumulation steps, and the config sets another batch key."""
+    """Return whether Lightning sets the accumulation steps while the config sets another batch key."""
     has_steps = ctx.filled is not None and STEPS in ctx.filled.added_keys
     return has_steps and any(ctx.raw(key) is not MISSING for key in batch_triplet.KEYS if key != STEPS)
 
 
 def accumulation_steps(ctx: Context) -> Json:
-    """Return the number of gradient accumulation steps, derived if the config has none, or None if it is unknown.
+    """Return the number of gradient accumulation steps, deriving it if necessary, or None if unknown.
 
     Raises:
         SkipRule: the elastic solver or the consumer determines the number.
@@ -77,7 +77,7 @@ def accumulation_steps(ctx: Context) -> Json:
 
 
 def data_parallel_size(ctx: Context) -> float | None:
-    """Return the data-parallel size that the triplet must match, or None if the ranks or their divisor are unknown.
+    """Return the data-parallel size that the triplet must match, or None if unknown.
 
     Raises:
         SkipRule: `sequence_parallel_size`, or a parallelism degree of the job, does not divide the ranks.
@@ -99,7 +99,7 @@ def data_parallel_size(ctx: Context) -> float | None:
 
 
 def supported_world_sizes(context: Context) -> tuple[int, ...] | None:
-    """Return the world sizes that the batch triplet supports, or None if it supports all or they are unknown."""
+    """Return the world sizes at which the triplet works, or None if it works at all or they are unknown."""
     if context.is_elastic:
         from dsconfig.rules.consumers.elastic_run_plan import planned_gpu_counts
 
@@ -118,7 +118,7 @@ def supported_world_sizes(context: Context) -> tuple[int, ...] | None:
 
 
 class DerivationFailure(NamedTuple):
-    """Batch values from which DeepSpeed cannot derive a triplet."""
+    """Batch values from which DeepSpeed cannot derive a triplet, and the reason."""
 
     cause: ImpossibleTriplet
     values: tuple[Json, Json, Json]
@@ -127,12 +127,12 @@ class DerivationFailure(NamedTuple):
 
     @property
     def is_total_too_small(self) -> bool:
-        """Whether the total is less than one step needs: all given values are positive, but a derived one is not."""
+        """Whether the total is less than a single step needs, so that a derived value is not positive."""
         return all(value is None or value > 0 for value in self.values)
 
 
 def derivation_failure(ctx: Context, *failures: Failure) -> DerivationFailure | None:
-    """Return why DeepSpeed cannot derive a batch triplet if the reason is one of `failures`, else None.
+    """Return why DeepSpeed cannot derive the triplet, or None unless the reason is one of `failures`.
 
     If a batch value contradicts the job's arguments, the consumer raises before DeepSpeed derives anything.
     """
@@ -170,7 +170,7 @@ _MAX_DIGITS = 24
 
 
 def working_world_sizes(train: Json, micro: Json, steps: Json) -> tuple[int, ...] | None:
-    """Return the world sizes, ascending, at which DeepSpeed derives a triplet, or None if it does at every size.
+    """Return, in ascending order, the world sizes at which a triplet works, or None if all do.
 
     The result is empty if no world size works. The values are as written, with None for an absent key. A
     batch works only if the world size divides a quotient that does not depend on it, so only the divisors of
@@ -196,7 +196,7 @@ def _compute_working_world_sizes(
 
 
 def _candidate_world_sizes(train: float, micro: float | None, steps: float | None) -> Iterable[int]:
-    """Return a superset of the world sizes at which the batch works; `derive_batch_triplet` checks each of them."""
+    """Return a superset of the world sizes at which the batch works, to be tested one by one."""
     if any(value is not None and not value > 0 for value in (train, micro, steps)):
         return ()
     numbers = [value for value in (train, micro, steps) if value is not None]
@@ -215,7 +215,7 @@ def _candidate_world_sizes(train: float, micro: float | None, steps: float | Non
 
 
 def _as_exact_number(value: float) -> int | Fraction:
-    """Convert a number to one whose arithmetic does not round."""
+    """Convert a number to an integer or fraction, whose arithmetic does not round."""
     if isinstance(value, int):
         return value
     from fractions import Fraction  # 4 ms to import, and nearly every batch uses integers
@@ -229,7 +229,7 @@ def _works_at_world_size(train: Json, micro: Json, steps: Json, size: int) -> bo
 
 @lru_cache(maxsize=64)
 def divisors(number: int) -> tuple[int, ...]:
-    """Return the divisors of a number in ascending order, or an empty tuple if the number is not positive.
+    """Return the divisors of a number in ascending order; empty unless the number is positive.
 
     For a number above 10^12, the result has only the divisors up to 10^6 (10^4 from 10^18 on) and their
     cofactors.
@@ -244,7 +244,7 @@ def divisors(number: int) -> tuple[int, ...]:
 
 
 def format_world_sizes(sizes: tuple[int, ...] | None) -> str | None:
-    """Format world sizes for the note under a report, or return None if every size works."""
+    """Format world sizes for a report's note; return None if every size works."""
     if sizes is None:
         return None
     if len(sizes) > 16:

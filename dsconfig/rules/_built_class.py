@@ -1,4 +1,4 @@
-"""Class that the engine builds for the `type` of an optimizer or scheduler, and the params that the class accepts."""
+"""Determine the optimizer or scheduler class that the engine builds for a `type`, and the params it accepts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ADAM = frozenset({"Adam", "AdamW"})
 
 
 class BuiltClass(NamedTuple):
-    """Optimizer or scheduler class that the engine builds."""
+    """The optimizer or scheduler class that the engine builds."""
 
     built: str
     """Class name, qualified with the module for a PyTorch class."""
@@ -33,29 +33,29 @@ class BuiltClass(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Type in DeepSpeed's spelling, or the name of the PyTorch class."""
+        """The type as spelled by DeepSpeed, or the name of the PyTorch class."""
         return self.kind.name if self.kind else self.built
 
     @property
     def of_torch(self) -> bool:
-        """Whether the class is from PyTorch, which validates its arguments."""
+        """Whether the class comes from PyTorch, which validates its arguments."""
         return self.built.startswith("torch.")
 
 
 def written_type(ctx: Context, section: str) -> str | None:
-    """Return the `type` of the section as written, or None if it is missing or not a string."""
+    """Return the `type` of a section as written, or None if it is missing or not a string."""
     name = ctx.raw(f"{section}.type")
     return name if isinstance(name, str) else None
 
 
 def configured_params(ctx: Context, section: str) -> JsonObject:
-    """Return the `params` of the section as written, or an empty object if there are none."""
+    """Return the `params` of a section as written, or an empty object without any."""
     section_params = ctx.raw(f"{section}.params")
     return section_params if isinstance(section_params, dict) else {}
 
 
 def known_type(ctx: Context, section: str, name: str | None) -> TypeInfo | None:
-    """Return DeepSpeed's type with this name, or None if the release does not have it.
+    """Return the DeepSpeed type with this name, or None if the release does not have it.
 
     The walk through the section has already narrowed the releases that share the answer.
     """
@@ -64,7 +64,7 @@ def known_type(ctx: Context, section: str, name: str | None) -> TypeInfo | None:
 
 
 def is_known_class_name(section: str, name: object) -> bool:
-    """Return whether any DeepSpeed release, or PyTorch, has a class with this name for the section."""
+    """Return whether a section's class of this name exists in any DeepSpeed release or in PyTorch."""
     return isinstance(name, str) and (find_type(section, name) is not None or name in _TORCH[section])
 
 
@@ -74,7 +74,7 @@ def supported_types(ctx: Context, section: str) -> list[str]:
 
 
 def built_optimizer(ctx: Context) -> BuiltClass | None:
-    """Return the class that the engine builds for the optimizer section, or None if the class is unknown.
+    """Return the class that the engine builds for the optimizer, or None if unknown.
 
     Raises:
         SkipRule: the class depends on offload or the stage, and that value is rejected or left to the consumer.
@@ -102,7 +102,7 @@ def _find_built_optimizer(ctx: Context) -> BuiltClass | None:
 
 
 def built_scheduler(ctx: Context) -> BuiltClass | None:
-    """Return the class that the engine builds for the scheduler section, or None if the class is unknown."""
+    """Return the class that the engine builds for the scheduler, or None if unknown."""
     return ctx.cached(_find_built_scheduler)
 
 
@@ -119,7 +119,7 @@ def _find_built_scheduler(ctx: Context) -> BuiltClass | None:
 
 
 def required_params(chosen: BuiltClass) -> list[str]:
-    """Return the names of the class's required arguments."""
+    """Return the required arguments of a class."""
     if chosen.kind is None:
         section = "Scheduler" if chosen.built.startswith(_IN_TORCH["Scheduler"]) else "Optimizer"
         return _TORCH[section][chosen.built.rpartition(".")[2]].required.split()
@@ -150,7 +150,7 @@ def _torch_class(section: str, name: str) -> BuiltClass | None:
 def _accepted_arguments(
     section: str, built: str, build: str, release: int
 ) -> tuple[frozenset[str], dict[str, KeyView]]:
-    """Return the arguments that a class accepts from a config and, for a DeepSpeed class, its keys."""
+    """Return the arguments that a class accepts from a config, and the keys of a DeepSpeed class."""
     deepspeed_keys = {
         name: key
         for name, key in section_view_of_release(section, release).keys.items()
@@ -168,7 +168,7 @@ def _accepted_arguments(
 def report_missing_type(
     ctx: Context, section: str, *, names: tuple[str, ...], example: str
 ) -> Iterator[Finding]:
-    """Report a section without `type`, which has no effect; `names` are keys that users write instead of `type`."""
+    """Report a section that has no effect because it lacks `type`; `names` are common mistakes for that key."""
     block = ctx.data.get(section)
     if not isinstance(block, dict) or not block or block.get("type") is not None:
         return

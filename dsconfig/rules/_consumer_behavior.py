@@ -1,4 +1,4 @@
-"""Name and version changes of a config's consumer, and the keys that Accelerate overwrites."""
+"""Describe a config's consumer: its name, version changes, and the keys that Accelerate overwrites."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ INIT = "accelerate utils/dataclasses.py:DeepSpeedPlugin.__post_init__"
 
 
 def consumer_label(ctx: Context) -> str:
-    """Return the name of the consumer for messages."""
+    """Return the consumer's name for messages."""
     return "the Trainer" if ctx.consumer == "transformers" else ctx.consumer.capitalize()
 
 
 def consumer_has_change(ctx: Context, change: str) -> bool:
-    """Return whether the consumer's version includes `change`, which is listed in `consumers.consumer_versions`."""
+    """Return whether the consumer's version includes a change listed in `consumer_versions`."""
     return consumer_versions.version_includes_change(change, ctx.consumer, ctx.version)
 
 
 def is_overwritten_by_accelerate(ctx: Context, path: KeyPath) -> bool:
-    """Return whether Accelerate overwrites the key at `path` before it searches for an unresolved "auto"."""
+    """Return whether Accelerate overwrites a key before it looks for unresolved "auto" values."""
     if path == ("zero_allow_untested_optimizer",):
         return "optimizer" not in ctx.data
     return path == ("steps_per_print",)

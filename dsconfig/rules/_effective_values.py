@@ -1,4 +1,4 @@
-"""Effective ZeRO stage, offload devices, dtypes and parallelism degrees of a config, and number formatting."""
+"""Effective values that many rules need: ZeRO stage, offload devices, dtypes and parallelism."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Return whether `value` is a JSON number; booleans are not, although Python treats them as numbers."""
+    """Return whether `value` is a JSON number, which excludes booleans."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
@@ -22,12 +22,12 @@ def as_number(value: object) -> float | None:
 
 
 def is_integer(value: object) -> TypeGuard[int]:
-    """Return whether `value` is a JSON integer; booleans are not, although Python treats them as integers."""
+    """Return whether `value` is a JSON integer, which excludes booleans."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def parse_integer(value: object) -> int | None:
-    """Parse a string of decimal digits of plausible length, or return None for any other value."""
+    """Convert a string of decimal digits to an integer; return None for anything else."""
     if not isinstance(value, str) or not (digits := value.strip()).isdecimal() or len(value) > _LONGEST:
         return None
     return int(digits)  # `int` itself strips fewer kinds of whitespace than `strip`
@@ -85,7 +85,7 @@ def describe_device(device: str) -> str:
 
 
 def stage_path(ctx: Context) -> str:
-    """Return the path of the key that sets the ZeRO stage."""
+    """Return the path of the key that determines the ZeRO stage."""
     return STAGE if isinstance(ctx.raw(ZERO), dict) else ZERO
 
 
@@ -97,7 +97,7 @@ def describe_stage(ctx: Context) -> str:
 
 
 def related_stage(ctx: Context) -> list[tuple[str, str]]:
-    """Return the location of the ZeRO stage as a related location; empty if the config does not set the stage."""
+    """Return the ZeRO stage as a related location, or nothing if the config does not set it."""
     return [("the stage is set here", stage_path(ctx))] if ctx.has(stage_path(ctx)) else []
 
 
@@ -114,7 +114,7 @@ def zero_section(ctx: Context) -> JsonObject:
 
 
 def related_stage_key(ctx: Context) -> list[tuple[str, str]]:
-    """Return the location of the key `stage` as a related location; empty if the config does not have the key."""
+    """Return the key `stage` as a related location, or nothing if the config does not have it."""
     return [("the stage is set here", STAGE)] if ctx.has(STAGE) else []
 
 
@@ -134,7 +134,7 @@ _SWITCHES = {
 
 
 def offload_device(ctx: Context, section: str) -> str:
-    """Return the device that an offload section (`OPTIMIZER`, `PARAM`) or its legacy switch selects, else "none".
+    """Return the device to which an offload section or its legacy switch offloads, or "none".
 
     Raises:
         SkipRule: the device is rejected, or the consumer resolves it.
@@ -148,24 +148,24 @@ def offload_device(ctx: Context, section: str) -> str:
 
 
 def offload_device_path(ctx: Context, section: str) -> str:
-    """Return the path of the key that sets the offload device."""
+    """Return the path of the key that determines the offload device."""
     if isinstance(ctx.value(section), dict):
         return f"{section}.device"
     return next((switch for switch in _SWITCHES[section] if ctx.has(switch)), section)
 
 
 def offload_keys(ctx: Context, section: str) -> list[str]:
-    """Return the keys in the config that request an offload: its section and the legacy switches."""
+    """Return the keys with which the config requests an offload: the section and legacy switches."""
     return [path for path in (section, *_SWITCHES[section]) if ctx.has(path)]
 
 
 def related_offload(ctx: Context) -> list[tuple[str, str]]:
-    """Return the location that requests optimizer offload, as a related location."""
+    """Return, as a related location, the key that requests optimizer offload."""
     return [("the optimizer is offloaded here", offload_device_path(ctx, OPTIMIZER))]
 
 
 def uses_cpu_optimizer(ctx: Context) -> bool:
-    """Return whether the engine builds DeepSpeed's CPU optimizers.
+    """Return whether the engine uses DeepSpeed's CPU optimizers.
 
     Source: runtime/engine.py, `zero_use_cpu_optimizer`. Before 0.7.2 `zero_cpu_offload` treated the device
     "none" as offload too.
@@ -192,12 +192,12 @@ _ACCUMULATION = f"{_SECTION}.grad_accum_dtype"
 
 
 def normalize_dtype(name: Json) -> str | None:
-    """Return the short name of a dtype, such as `fp16` for "torch.float16", or None if DeepSpeed does not know it."""
+    """Return a dtype's short name, such as `fp16` for "torch.float16", or None if DeepSpeed lacks it."""
     return _DTYPES.get(name) if isinstance(name, str) else None
 
 
 def enabled_bf16_path(ctx: Context, key: str = "enabled") -> str | None:
-    """Return the path of the switch `key` if it is on in `bf16`, or in the fallback `bfloat16`; otherwise None."""
+    """Return the path of the switch `key` if it is on in `bf16` or `bfloat16`, otherwise None."""
     for section in ("bf16", "bfloat16"):
         if ctx.is_on(f"{section}.{key}"):
             return f"{section}.{key}"
@@ -212,13 +212,13 @@ def training_dtype(ctx: Context) -> str:
 
 
 def related_dtype(ctx: Context) -> list[tuple[str, str]]:
-    """Return the location that sets the training dtype, as a related location."""
+    """Return, as a related location, the key that sets the training dtype."""
     path = "fp16.enabled" if ctx.is_on("fp16.enabled") else enabled_bf16_path(ctx)
     return [("the model's dtype is set here", path)] if path else []
 
 
 def uses_bf16_optimizer(ctx: Context) -> bool:
-    """Return whether ZeRO stage 1 uses `BF16_Optimizer` instead of the optimizer of stages 1 and 2.
+    """Return whether `BF16_Optimizer` replaces the usual optimizer of ZeRO stage 1.
 
     Source: runtime/engine.py, `DeepSpeedEngine._do_optimizer_sanity_check`: from 0.8.1 on, and from 0.10.1 on
     not if the optimizer is offloaded to the CPU.
@@ -234,7 +234,7 @@ def uses_bf16_optimizer(ctx: Context) -> bool:
 
 
 def reduction_dtype(ctx: Context) -> tuple[str, str | None]:
-    """Return the dtype of the gradient reduction, and the key that sets it (None for the model's dtype).
+    """Return the dtype of gradient reduction and the key that sets it, None for the model's dtype.
 
     Source: runtime/engine.py, `DeepSpeedEngine.communication_data_type`. With sequence parallelism
     `_configure_distributed_model` overrides it with `seq_parallel_communication_data_type`.
@@ -267,7 +267,7 @@ _DATA = "data_parallel_size"
 
 
 def builds_device_mesh(ctx: Context) -> bool:
-    """Return whether DeepSpeed builds a device mesh for this config.
+    """Return whether DeepSpeed builds a device mesh because of the config.
 
     Source: __init__.py, `initialize`. Up to 0.18.5, `initialize` searches for the two keys in the path of a
     config file, not in its content.
@@ -280,7 +280,7 @@ _COUNTABLE = 2**53
 
 
 def positive_size(ctx: Context, path: str) -> int | None:
-    """Return a batch size or parallelism degree if it is a positive integer small enough to divide by, else None."""
+    """Return a batch size or parallelism degree if it is a positive integer of reasonable size, else None."""
     value = ctx.value(path) if ctx.has(path) else None
     return value if is_integer(value) and 0 < value < _COUNTABLE else None
 
@@ -291,7 +291,7 @@ AUTOTP = "tensor_parallel.autotp_size"
 
 
 def tensor_parallel_ranks(ctx: Context) -> int:
-    """Return the number of ranks that share each layer (0 or 1 if AutoTP is off)."""
+    """Return the number of ranks that share each layer, 0 or 1 without AutoTP."""
     section = ctx.data.get("tensor_parallel")
     size = ctx.value(AUTOTP) if isinstance(section, dict) and "autotp_size" in section else 0
     return size if isinstance(size, int) else 0

@@ -1,4 +1,4 @@
-"""Fixes that remove, rename or move a key, and the diagnostic for keys without effect."""
+"""Build fixes that remove, rename or move a key, and the diagnostic for keys without effect."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from dsconfig.model.key_table import ROOT, child_section, find_key, may_be_secre
 
 
 def remove_key(path: KeyPath, *, safe: bool = False) -> Fix:
-    """Return the fix that removes the key at `path`."""
+    """Return a fix that removes the key at `path`."""
     return Fix(f"remove `{path[-1]}`", (RemoveKey(path),), safe)
 
 
 def remove_key_showing_value(path: KeyPath, value: Json) -> Fix:
-    """Return the fix that removes the key at `path`, with a title that shows its value unless it is a secret.
+    """Return a fix that removes a key, with its value in the title unless it is a secret.
 
     This is for keys whose value may matter to the user.
     """
@@ -52,14 +52,14 @@ _DISCRIMINATORS = ("type", "strict")
 def rename_key(
     ctx: Context, path: KeyPath, name: str, value: Json, *, title: str = "", safe: bool = False
 ) -> Fix | None:
-    """Return the fix that renames the key, or None if the release does not accept the value under the new name."""
+    """Return a fix that renames a key, or None if the release rejects the value under the new name."""
     if not is_accepted_at(ctx, path, (*path[:-1], name), value):
         return None
     return Fix(title or f"rename to `{name}`", (RenameKey(path, name),), safe)
 
 
 def move_key(ctx: Context, path: KeyPath, to: KeyPath, value: Json) -> Fix | None:
-    """Return the fix that moves the key, or None if the release does not accept the value at the new path."""
+    """Return a fix that moves a key, or None if the release rejects the value at the new path."""
     if path[:-1] == to[:-1]:
         return rename_key(ctx, path, str(to[-1]), value)
     return (
@@ -72,7 +72,7 @@ def move_key(ctx: Context, path: KeyPath, to: KeyPath, value: Json) -> Fix | Non
 def move_key_with_value(
     ctx: Context, path: KeyPath, to: KeyPath, value: Json, *, safe: bool = False
 ) -> Fix | None:
-    """Return the fix that replaces the key at `path` by `value` at `to`, or None if `value` is not accepted there."""
+    """Return a fix that removes a key and sets `value` at `to`, or None if `value` is rejected there."""
     if not is_accepted_at(ctx, path, to, value):
         return None
     is_sibling = path[:-1] == to[:-1]
@@ -84,7 +84,7 @@ def move_key_with_value(
 
 
 def is_accepted_at(ctx: Context, path: KeyPath, to: KeyPath, value: Json) -> bool:
-    """Whether every relevant release accepts the value at `to` without a diagnostic that it does not have at `path`."""
+    """Return whether every checked release accepts a value at `to` without a new diagnostic."""
     levels = _containers_on_path(ctx.data, to)
     if not all(level is MISSING or isinstance(level, dict | list) for level in levels) or (
         isinstance(levels[-1], dict) and to[-1] in levels[-1]
@@ -102,7 +102,7 @@ def is_accepted_at(ctx: Context, path: KeyPath, to: KeyPath, value: Json) -> boo
 
 
 def _containers_on_path(data: JsonObject, to: KeyPath) -> list[Json]:
-    """Return the container of each part of the path, with MISSING below the first absent one."""
+    """Return the container for each part of a path, with MISSING below the first absent one."""
     levels: list[Json] = [data]
     for part in to[:-1]:
         container = levels[-1]
@@ -114,7 +114,7 @@ def _containers_on_path(data: JsonObject, to: KeyPath) -> list[Json]:
 
 
 def _has_alias_in_parent(ctx: Context, release: int, path: KeyPath, to: KeyPath, parent: Json) -> bool:
-    """Return whether the new parent of a key already has the key under another of its names."""
+    """Return whether a key's new parent already contains the key under another name."""
     key, alike = find_key(dotted_path(to), release)
     if release == ctx.release:
         ctx.equivalent = ctx.equivalent.intersect(alike)
@@ -125,7 +125,7 @@ def _has_alias_in_parent(ctx: Context, release: int, path: KeyPath, to: KeyPath,
 
 
 def _has_required_keys(release: int, to: KeyPath, levels: list[Json]) -> bool:
-    """Return whether every section on the path, and the value itself, has all its required keys."""
+    """Return whether every section on a path, and the value itself, has all of its required keys."""
     for depth in range(len(to)):
         key, _ = find_key(dotted_path(to[: depth + 1]), release)
         inner = child_section(key.type) if key is not None else None
@@ -145,7 +145,7 @@ def _required_keys(section: str, release: int) -> frozenset[str]:
 
 
 def _walk_events(ctx: Context, release: int, to: KeyPath, value: Json) -> Iterator[tuple[str, KeyPath]]:
-    """Yield the events that a walk records for the value at `to`, or `_CLOSED` if DeepSpeed does not read a parent."""
+    """Yield the events that a walk records for a value, or `_CLOSED` if DeepSpeed does not read a parent."""
     walk = KeyWalk(release, ctx.consumer, ctx.walk.unfilled)
     config, place = _minimal_config(ctx.data, to, value)
     walk.section(ROOT, config, (), ())
@@ -168,7 +168,7 @@ _KINDS = ("unknown", "rejected", "coerced", "unresolved_autos", "duplicate_alias
 
 
 def _minimal_config(data: JsonObject, to: KeyPath, value: Json) -> tuple[JsonObject, KeyPath]:
-    """Return a config with little more than the value at `to`, and the path of the value in that config."""
+    """Return a minimal config that contains the value at `to`, and its path there."""
     config: Json = value
     for part, level in zip(reversed(to), reversed(_containers_on_path(data, to)), strict=True):
         if isinstance(part, int):
@@ -183,7 +183,7 @@ def _minimal_config(data: JsonObject, to: KeyPath, value: Json) -> tuple[JsonObj
 
 
 def differs_from_default(ctx: Context, path: str) -> bool:
-    """Return whether the config sets the key to a value other than the release's default."""
+    """Return whether the config sets a key to something other than the release's default."""
     if not ctx.has(path):
         return False
     try:
@@ -201,7 +201,7 @@ def report_keys_without_effect(
     effect: EffectName = "ignored",
     related: Iterable[tuple[str, str]] = (),
 ) -> Finding:
-    """Report all keys that have no effect for the same reason in one diagnostic."""
+    """Report all keys that have no effect for the same reason as one diagnostic."""
     from dsconfig.rules._suggest_section import format_key  # most configs do not need it
 
     first, *others = paths

@@ -1,4 +1,4 @@
-"""Former names of rules, which are still accepted wherever a rule's name is.
+"""Former names of rules, which are accepted wherever a rule's current name is.
 
 Each renamed rule adds a line here. Rule codes never change.
 """
@@ -25,5 +25,5 @@ FORMER_NAMES = {
 
 
 def former_names(name: str) -> tuple[str, ...]:
-    """Return the former names of the rule."""
+    """Return the former names of a rule."""
     return tuple(former for former, current in FORMER_NAMES.items() if current == name)

@@ -1,4 +1,4 @@
-"""Facts about the model that a config trains: type, sizes, parameters, experts."""
+"""Determine the model that a config trains: its type, sizes, parameters and experts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class NamedParameter(NamedTuple):
-    """Parameter of a model, named as in Transformers 5."""
+    """A model parameter, named as in Transformers 5."""
 
     name: str
     numel: int
@@ -31,7 +31,7 @@ class NamedParameter(NamedTuple):
 
 
 class TrainedModel(NamedTuple):
-    """Model that the config trains."""
+    """The model that the config trains."""
 
     shown: str
     """Name or path of the model, for messages."""
@@ -44,18 +44,18 @@ class TrainedModel(NamedTuple):
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Model type, followed by the type of the nested language model, if any."""
+        """The model type, and the type of its nested language model, if any."""
         inner = self.config.get("text_config")
         kinds = (self.config.get("model_type"), inner.get("model_type") if isinstance(inner, dict) else None)
         return tuple(kind for kind in kinds if isinstance(kind, str))
 
 
 class UnreadableModelError(ValueError):
-    """Raised when a model cannot be read; the message is one line that names the model."""
+    """A model cannot be read; the one-line message names it."""
 
 
 def parameter_count_if_known(ctx: Context) -> int | None:
-    """Return the number of the model's parameters, or None if it is unknown."""
+    """Return the model's number of parameters, or None if unknown."""
     try:
         return parameter_count(ctx) if has_model(ctx) else None
     except SkipRule:
@@ -63,14 +63,14 @@ def parameter_count_if_known(ctx: Context) -> int | None:
 
 
 def has_model(ctx: Context) -> bool:
-    """Return whether the job names a model; the model itself is not read."""
+    """Return whether the job names a model, without reading it."""
     return ctx.facts.model is not None or (
         bool(ctx.facts.program_files) and ctx.cached(_model_of_program) is not None
     )
 
 
 def _model_of_program(ctx: Context) -> Named | None:
-    """Return the only model that the program loads by a literal name and trains, or None."""
+    """Return the only model that a program loads by a literal name and trains, or None."""
     from dsconfig.launch.config_sensitive_calls import trained_models
     from dsconfig.launch.training_arguments import is_hub_name
 
@@ -95,7 +95,7 @@ def trained_model(ctx: Context) -> TrainedModel:
 
 
 def model_architecture(ctx: Context) -> Architecture:
-    """Return the sizes of the model that the config trains.
+    """Return the dimensions of the model that the config trains.
 
     Raises:
         SkipRule: the sizes are unknown, which adds a note if the user named the model.
@@ -109,7 +109,7 @@ def model_architecture(ctx: Context) -> Architecture:
 
 
 def model_parameters(ctx: Context) -> tuple[NamedParameter, ...]:
-    """Return the parameters of the model, with tied ones listed once.
+    """Return the model's parameters, listing tied ones once.
 
     Raises:
         SkipRule: the sizes are unknown.
@@ -118,7 +118,7 @@ def model_parameters(ctx: Context) -> tuple[NamedParameter, ...]:
 
 
 def largest_parameter(ctx: Context) -> NamedParameter:
-    """Return the largest parameter of the model, ignoring experts.
+    """Return the model's largest parameter other than experts.
 
     The experts of a layer are one tensor in Transformers 5, but many in earlier versions.
 
@@ -129,7 +129,7 @@ def largest_parameter(ctx: Context) -> NamedParameter:
 
 
 def largest_linear(ctx: Context) -> NamedParameter | None:
-    """Return the largest weight of a linear layer or convolution, ignoring experts, or None if there is none.
+    """Return the largest linear or convolution weight other than experts, or None without one.
 
     Raises:
         SkipRule: the sizes are unknown.
@@ -141,7 +141,7 @@ def largest_linear(ctx: Context) -> NamedParameter | None:
 
 
 def parameter_count(ctx: Context) -> int:
-    """Return the number of parameters of the model.
+    """Return the model's number of parameters.
 
     Raises:
         SkipRule: the sizes are unknown.
@@ -162,7 +162,7 @@ def _find_model(ctx: Context) -> TrainedModel | None:
 
 
 def requested_model(model: str | Mapping[str, Json]) -> Named:
-    """Return the model that the argument `model` names, after checking that it can be read.
+    """Return the model given by the argument `model`, after checking that it can be read.
 
     Raises:
         UnreadableModelError: the model does not exist, or cannot be read.
@@ -173,7 +173,7 @@ def requested_model(model: str | Mapping[str, Json]) -> Named:
 
 
 def open_model(named: Named) -> TrainedModel:
-    """Read the model that `named` refers to.
+    """Read a model given by name, path or content.
 
     Raises:
         UnreadableModelError: the model does not exist, or cannot be read.
@@ -196,7 +196,7 @@ def open_model(named: Named) -> TrainedModel:
 
 @lru_cache(maxsize=8)
 def _read_model_file(path: str, shown: str, *_: int) -> TrainedModel:
-    """Read a model from the file at `path`; the result is cached until the file changes."""
+    """Read a model from a file, caching it until the file changes."""
     return _model_from_config(shown, read_config_json(path))
 
 
@@ -284,12 +284,12 @@ FUSED = 5
 
 
 def sparse_block_of(model: TrainedModel) -> str | None:
-    """Return the class of the model's block that skips idle experts, or None if there is none or it is unknown."""
+    """Return the class of the model's block that skips idle experts, or None."""
     return next((BLOCKS[kind] for kind in model.kinds if kind in BLOCKS), None)
 
 
 def transformers_version(ctx: Context) -> int | None:
-    """Return the major version of Transformers, or None if it is unknown."""
+    """Return the major version of Transformers, or None if unknown."""
     if ctx.consumer == "transformers" and ctx.version is not None:
         version: str | None = ctx.version
     else:
@@ -301,7 +301,7 @@ def transformers_version(ctx: Context) -> int | None:
 
 
 def string_list(ctx: Context, path: str) -> list[str]:
-    """Return the list of names at `path`, which may be written as a single string."""
+    """Return the names at `path`, which may be a list or a single string."""
     value = ctx.value(path)
     if isinstance(value, str):
         return [value]

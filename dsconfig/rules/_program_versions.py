@@ -1,4 +1,4 @@
-"""Versions of the programs of a job: pinned by the repository, given by the user, or installed with DeepSpeed."""
+"""Determine program versions: pinned by the repository, given by the user, or installed with DeepSpeed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dsconfig.evaluation.rule_context import Context
 
 
 class ProgramVersions(NamedTuple):
-    """Versions of a program that the job may run with, and the evidence for them."""
+    """The versions of a program with which a job may run, and the evidence."""
 
     versions: VersionRange
     text: str
@@ -17,7 +17,7 @@ class ProgramVersions(NamedTuple):
 
 
 def program_versions(ctx: Context, program: str) -> ProgramVersions | None:
-    """Return the versions of a program that the job may run with, or None if they are unknown.
+    """Return the versions of a program with which the job may run, or None if unknown.
 
     A requirement in the repository takes precedence, because it may allow several versions, while the version
     of a consumer is a single one. An installed version is evidence only where DeepSpeed is installed too: a

@@ -1,4 +1,4 @@
-"""Suggestions for mistyped words, and for mistyped keys, whose value narrows the candidates."""
+"""Suggest the word or key that was meant by a mistyped one, considering its value."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dsconfig.model.key_table import KeyView, SectionView, keys_of_section_class
 
 
 class SuggestedKey(NamedTuple):
-    """Keys of a section that an unknown key may be a typo of."""
+    """The keys of a section of which an unknown key may be a typo."""
 
     suggestions: tuple[str, ...] = ()
     """Closest keys that accept the value's type; several if they are equally close."""
@@ -32,7 +32,7 @@ class SuggestedKey(NamedTuple):
 
 
 def guess_intended_key(word: str, value: Json, section: SectionView) -> SuggestedKey:
-    """Guess which keys of the section `word` may be a typo of."""
+    """Return the keys of a section of which `word` may be a typo, given its value."""
     candidates: list[SimilarWord] = []
     for way in range(len(MATCHERS)):
         candidates = [
@@ -62,7 +62,7 @@ _MAX_SUGGESTIONS = 3
 
 @lru_cache(maxsize=4096)
 def _close_keys(word: str, section: str, way: int) -> tuple[SimilarWord, ...]:
-    """Return the keys of any release that are close to `word`; the result is cached for all releases."""
+    """Return the keys of any release that are similar to `word`, cached across releases."""
     return MATCHERS[way](word, _section_lexicon(section))
 
 
@@ -78,7 +78,7 @@ def _section_lexicon(section: str) -> WordIndex:
 
 
 def _one_candidate_per_key(candidates: Iterable[SimilarWord], section: SectionView) -> list[SimilarWord]:
-    """Return each key once, under the closest of its names."""
+    """Return each key once, under the most similar of its names."""
     first: dict[str, SimilarWord] = {}
     for each in candidates:
         first.setdefault(section.keys[each.word].info.name, each)
@@ -86,7 +86,7 @@ def _one_candidate_per_key(candidates: Iterable[SimilarWord], section: SectionVi
 
 
 def _is_typing_error(word: str, candidate: SimilarWord) -> bool:
-    """Return whether `word` is only a few keystrokes away from the candidate, and both have the same digits."""
+    """Return whether two words differ by only a few keystrokes and have the same digits."""
     letters = letters_and_digits_of(candidate.word)
     max_cost = 3 if len(letters) >= 12 else 2
     digits = [letter for letter in letters if letter.isdigit()]
@@ -98,7 +98,7 @@ def _is_typing_error(word: str, candidate: SimilarWord) -> bool:
 
 
 def accepts_kind_of_value(key: KeyView, value: Json) -> bool:
-    """Return whether the key accepts this kind of value: an object, a list, or a scalar."""
+    """Return whether a key accepts this kind of value: object, list or scalar."""
     if value is None:
         return True
     kinds = set(_accepted_kinds(key.type))
@@ -116,7 +116,7 @@ def _accepted_kinds(spec: Spec) -> list[str]:
 
 
 def _conversion_cost(key: KeyView, value: Json, section: SectionView) -> int:
-    """Return 1 if the key does not accept the value unchanged, else 0."""
+    """Return 0 if a key accepts a value unchanged, else 1."""
     return int(value != "auto" and coerce(key.type, value, section.dialect) is not None)
 
 
@@ -126,7 +126,7 @@ def _lexicon(words: frozenset[str]) -> WordIndex:
 
 
 def closest_word(word: str, words: Iterable[str]) -> str | None:
-    """Return the word in `words` that `word` is most likely a typo of, or None if none is close."""
+    """Return the word in `words` of which `word` is most likely a typo, or None."""
     return best_match(word, _lexicon(frozenset(words)))
 
 

@@ -1,4 +1,4 @@
-"""Sections that misplaced keys belong to, and the format of keys in messages."""
+"""Find the section in which a misplaced key belongs, and format keys for messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dsconfig.model.key_table import (
 
 
 class _KeyLocation(NamedTuple):
-    """Path at which some releases read a key, and those releases."""
+    """A path at which some releases read a key, and these releases."""
 
     path: str
     info: KeyInfo
@@ -29,7 +29,7 @@ class _KeyLocation(NamedTuple):
 
 @cache
 def _key_locations() -> dict[str, list[_KeyLocation]]:
-    """Return the paths of every key of any release by the key's name, except paths in free-form objects."""
+    """Return the paths of all keys of all releases by name, except those in free-form objects."""
     locations: dict[str, list[_KeyLocation]] = {}
 
     def visit(section: str, path: tuple[str, ...], above: tuple[ReleaseInterval, ...]) -> None:
@@ -49,7 +49,7 @@ def _key_locations() -> dict[str, list[_KeyLocation]]:
 
 @cache
 def _keys_below_user_names() -> frozenset[str]:
-    """Return the keys inside objects whose names users choose, which therefore have no single path."""
+    """Return the keys that have no single path because users name the object around them."""
     return frozenset(path[-1] for path, _ in iter_keys() if "*" in path)
 
 
@@ -71,7 +71,7 @@ def _common_releases(
 
 
 def format_key(path: KeyPath) -> str:
-    """Format a key for messages, in backticks.
+    """Format a key in backticks for a message, with its path if the key alone is ambiguous.
 
     The result is the key alone, with the index for a list element, or the whole path if several sections have
     a key of this name.
@@ -83,7 +83,7 @@ def format_key(path: KeyPath) -> str:
 
 
 def paths_of(ctx: Context, word: str) -> list[str]:
-    """Return the dotted paths at which the release reads a key called `word`."""
+    """Return the dotted paths at which the release reads a key named `word`."""
     paths = []
     for location in _key_locations().get(word, ()):
         for span in location.spans:
@@ -94,7 +94,7 @@ def paths_of(ctx: Context, word: str) -> list[str]:
 
 
 def is_read_at(ctx: Context, path: KeyPath) -> bool:
-    """Return whether the release reads the key at `path`, possibly as a param of some optimizer or scheduler type."""
+    """Return whether the release reads the key at a path, for some optimizer or scheduler type."""
     if ctx.key(dotted_path(path)) is not None:
         return True
     return (
@@ -103,7 +103,7 @@ def is_read_at(ctx: Context, path: KeyPath) -> bool:
 
 
 def only_path_of(ctx: Context, word: str, parent: KeyPath) -> str | None:
-    """Return the only path at which the release reads the key `word`, or the only one in or above `parent`.
+    """Return the path at which the release reads a key, if there is only one in total or near `parent`.
 
     The result is None if the name does not point to a single path.
     """
@@ -199,7 +199,7 @@ _WITH_TYPES: dict[KeyPath, str] = {("optimizer",): "Optimizer", ("scheduler",): 
 
 
 def _param_path_beside_type(word: str, parent: KeyPath, release: int) -> str | None:
-    """Return the path in `params` for a key written beside the `type` of an optimizer or scheduler, or None."""
+    """Return the path in `params` for a key written next to an optimizer's or scheduler's `type`."""
     section = _WITH_TYPES.get(parent)
     for kind in types_of_section(section).values() if section else ():
         key = keys_of_section_class(kind.params).get(word) if kind.params else None

@@ -12,7 +12,7 @@ from dsconfig.rules._fixes import remove_key
 
 
 def _uses_async_io(ctx: Context) -> bool:
-    """Return whether ZeRO swaps to NVMe, or the fast checkpoint writer uses asynchronous I/O."""
+    """Return whether ZeRO swaps to NVMe or the fast checkpoint writer is on."""
     swaps = (
         "nvme" in (offload_device(ctx, OPTIMIZER), offload_device(ctx, PARAM)) and effective_stage(ctx) == 3
     )

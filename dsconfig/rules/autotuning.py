@@ -46,7 +46,7 @@ _START, _END = "autotuning.start_profile_step", "autotuning.end_profile_step"
 
 
 def _measured_steps(ctx: Context) -> tuple[int, int] | None:
-    """Return the first and the last step that autotuning measures, or None if autotuning is off."""
+    """Return the first and last step that autotuning measures, or None if it is off."""
     section = ctx.data.get("autotuning")
     if not isinstance(section, dict) or not section.get("enabled") or not ctx.is_on("autotuning.enabled"):
         return None

@@ -253,7 +253,7 @@ def batch_size_not_divisible(ctx: Context) -> Iterator[Finding]:
 
 
 def _format_divisor(key: str, value: Json, world_size: float | None, ranks: str) -> str:
-    """Format the required divisor of the total batch size, factor by factor."""
+    """Format the number by which the total batch size must be divisible, factor by factor."""
     factors = []
     if value is not None:
         factors.append(f"{format_number(value)} ({key.replace('train_', '').replace('_', ' ')})")
@@ -268,7 +268,7 @@ _EXACT = 2**53
 
 
 def _help_for_fractions(train: Json, micro: Json, steps: Json) -> str:
-    """Suggest integers for batch keys that are fractions: DeepSpeed rounds the quotient, so no total matches."""
+    """Suggest integers for batch keys that are fractions, with which no total can match."""
     fractional = [
         key
         for key, value in ((MICRO, micro), (STEPS, steps))
@@ -437,7 +437,7 @@ def batch_counts_tensor_parallel_ranks(ctx: Context) -> Iterator[Finding]:
     source="the program's own check: dsconfig/launch/training_arguments.py cites each",
 )
 def ranks_not_divided_by_parallelism(ctx: Context) -> Iterator[Finding]:
-    """The launch file's tensor, pipeline or sequence parallelism does not divide the number of ranks.
+    """The tensor, pipeline or sequence parallelism of the launch file does not divide the number of ranks.
 
     A group of tensor × pipeline × sequence ranks processes each sample. Megatron, GPT-NeoX and DeepSpeed's
     `PipelineModule` raise if the number of ranks leaves a group incomplete.

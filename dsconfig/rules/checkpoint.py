@@ -1,4 +1,4 @@
-"""`checkpoint` and `datastates_ckpt`: enum values, and checkpoint engines that are on unintentionally."""
+"""`checkpoint` and `datastates_ckpt`: enum values, and writers that are enabled unintentionally."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dsconfig.rules._fixes import remove_key
 
 
 class _EnumKey(NamedTuple):
-    """Key with a case-insensitive enum value."""
+    """A key whose value is one of several words, compared without case."""
 
     path: str
     members: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Collectives: the dtype, scaling and operation of the gradient reduction."""
+"""Gradient reduction: its dtype, scaling and operation."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def gradients_travel_in_fp16(ctx: Context) -> Iterator[Finding]:
 
 
 def _dtypes_with_fp32_range(ctx: Context) -> list[str]:
-    """Return the release's names of dtypes with the range of fp32; early releases call bf16 "bfp16"."""
+    """Return the names of dtypes with the range of fp32; early releases call bf16 "bfp16"."""
     key = ctx.key(_DTYPE)
     names = {name for arm in key.type[1:] if arm[0] == "enum" for name in arm[1:]} if key else set()
     return [name for name in ("bf16", "bfp16", "fp32") if name in names]
@@ -200,7 +200,7 @@ _SCATTER = f"{ZERO}.reduce_scatter"
 
 
 class _GradientScaling(NamedTuple):
-    """Scaling of gradients before and after their reduction."""
+    """How gradients are scaled before and after their reduction."""
 
     prescale: bool
     factor: float
@@ -212,7 +212,7 @@ class _GradientScaling(NamedTuple):
 
     @property
     def keys(self) -> list[str]:
-        """Keys that change the default, which is to average after the sum."""
+        """The keys that change the default, which is to divide after the reduction."""
         return [key for key, on in ((_PRESCALE, self.prescale), (_FACTOR, self.factor != 1)) if on]
 
 
@@ -238,7 +238,7 @@ def _gradient_scaling(ctx: Context) -> _GradientScaling:
 
 
 def _is_scaling_rejected(ctx: Context, scaling: _GradientScaling) -> bool:
-    """Return whether the ZeRO optimizer asserts that gradients are neither prescaled nor predivided."""
+    """Return whether the ZeRO optimizer rejects prescaled and predivided gradients."""
     if not scaling.scattered or (scaling.summed and scaling.stage < 3):
         return False
     # The stage 2 optimizer also implements stage 1 from 0.5.9 on, and has not asserted this for it since 0.13.0.

@@ -1,4 +1,4 @@
-"""DeepCompile: configs that `engine.compile()` rejects, and fallbacks to plain torch.compile."""
+"""DeepCompile: configs that `engine.compile()` rejects, or for which it falls back to plain torch.compile."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ def require_deepcompile(ctx: Context) -> None:
 
 
 def related_switch() -> tuple[str, str]:
-    """Return the location of the DeepCompile switch, as a related location."""
+    """Return the DeepCompile switch as a related location."""
     return "DeepCompile is switched on here", _DEEP
 
 
 def listed_passes(ctx: Context) -> list[str]:
-    """Return the DeepCompile passes that the config lists, or an empty list if it has no list."""
+    """Return the DeepCompile passes listed in the config, or an empty list."""
     passes = ctx.value(_PASSES) if "passes" in compile_section(ctx) else None
     return passes if isinstance(passes, list) else []
 
 
 def configured_offload_device(ctx: Context, path: str) -> Json:
-    """Return the device of the ZeRO offload section at `path`, or "none" if the section is not an object."""
+    """Return the device of a ZeRO offload section, or "none" if it is not an object."""
     return ctx.value(f"{path}.device") if isinstance(ctx.raw(path), dict) else "none"
 
 
@@ -189,7 +189,7 @@ _OFFLOADS = ("offload_activation", "offload_parameters", "offload_opt_states")
 
 @rule("DSC752", effect="crashes", since="0.19.4", source="compile/init_z3.py:init_z3")
 def two_offloads_in_deepcompile(ctx: Context) -> Iterator[Finding]:
-    """DeepCompile at stage 3 offloads two kinds of state, or one that ZeRO offloads already.
+    """DeepCompile at stage 3 offloads two kinds of state, or one that ZeRO already offloads.
 
     `offload_activation`, `offload_parameters` and `offload_opt_states` are mutually exclusive, and the last one
     also conflicts with `zero_optimization.offload_optimizer`. Parameters also count as offloaded if ZeRO
@@ -241,7 +241,7 @@ def _report_optimizer_offloaded_twice(ctx: Context) -> Finding:
 
 
 def _report_several_offloads(ctx: Context, on: dict[str, str]) -> Finding:
-    """Report several kinds of offload that are on; `on` maps each kind to the path of its key."""
+    """Report several kinds of offload that are on; `on` maps each kind to its key's path."""
     first, *others = on
     by_zero = on.get("offload_parameters") == PARAM
     return ctx.at(
@@ -346,7 +346,7 @@ def autoep_compile_conflict(ctx: Context) -> Iterator[Finding]:
 
 
 def _conflicts_with_autoep(ctx: Context) -> Iterator[tuple[str, str]]:
-    """Yield each setting that `autoep_non_moe` conflicts with, as a phrase, and its path."""
+    """Yield the settings that conflict with `autoep_non_moe`, as phrases with paths."""
     if not ctx.is_on("expert_parallel.enabled"):
         yield "without `expert_parallel`", "expert_parallel"
     if ctx.is_on(_DEEP):

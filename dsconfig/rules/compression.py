@@ -108,7 +108,7 @@ _MEMBERS = {"quantization_type": ("symmetric", "asymmetric"), "rounding": ("near
 
 
 def _rejected_keys(shared: Json) -> Iterator[tuple[str, str]]:
-    """Yield each key of the misplaced object that DeepSpeed rejects, and the reason."""
+    """Yield the keys of the misplaced object that DeepSpeed rejects, each with the reason."""
     if not isinstance(shared, dict):
         yield "", f"`{_OUTSIDE}` is {json_kind(shared)} instead of an object"
         return
@@ -284,7 +284,7 @@ def snip_momentum_ends_before_it_begins(ctx: Context) -> Iterator[Finding]:
 
 
 def _suggest_order(begin: Json, end: Json, first: str, last: str) -> str:
-    """Suggest an integer that puts two values in order, or two integers if neither value is one."""
+    """Suggest an integer, or two if neither value is one, that puts the two values in order."""
     if isinstance(begin, int):
         return f"set `{last}` to an integer of at least {begin}"
     if isinstance(end, int):
@@ -293,7 +293,7 @@ def _suggest_order(begin: Json, end: Json, first: str, last: str) -> str:
 
 
 def _condition_holds(condition: Json) -> bool:
-    """Evaluate a condition that DeepSpeed asserts, and return False if the comparison raises a TypeError."""
+    """Evaluate a condition that DeepSpeed asserts; a TypeError counts as False."""
     try:
         return bool(condition())
     except TypeError:

@@ -1,4 +1,4 @@
-"""Files that are not configs, template placeholders, and unused ignores."""
+"""Files that are not configs, unfilled templates, and unused suppressions."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ _PLACEHOLDER = re.compile(r"\$\{[^{}]*\}|\{\{[^{}]*\}\}|<[A-Z][A-Z0-9_]*>|[A-Z]+
 
 
 def _is_placeholder(value: object) -> bool:
-    """Return whether a rejected value is a string that consists of a template placeholder."""
+    """Return whether a rejected value is a template placeholder."""
     return isinstance(value, str) and _PLACEHOLDER.fullmatch(value) is not None
 
 

@@ -1,4 +1,4 @@
-"""Syntax errors, text that only Hjson parses, duplicate keys, and their fixes."""
+"""Syntax errors, Hjson-only syntax and duplicate keys, with fixes."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ LIMITS = frozenset({"too-large", "too-deep", "huge-number", "alias-bomb", "lone-
 
 
 def problems_of_kind(ctx: Context, *kinds: str) -> Iterator[TextProblem]:
-    """Yield the text problems of the given kinds, in the order of the text."""
+    """Yield the text problems of the given kinds in text order."""
     for problem in ctx.document.problems:
         if problem.kind in kinds:
             yield problem
 
 
 def describe_problem(problem: TextProblem) -> str:
-    """Describe a text problem, and quote its text if that helps."""
+    """Describe a text problem, quoting its text where that helps."""
     description, detail = describe_kind(problem), problem.detail.strip()
     if not detail or problem.kind in _NO_DETAIL:
         return description
@@ -52,7 +52,7 @@ def describe_problem(problem: TextProblem) -> str:
 
 
 def describe_kind(problem: TextProblem) -> str:
-    """Describe the kind of a text problem."""
+    """Describe a kind of text problem."""
     return KINDS[problem.kind].partition(";")[0].partition(":")[0]
 
 
@@ -61,7 +61,7 @@ _PROSE = frozenset({"yaml-error", "too-large", "too-deep", "alias-bomb", "not-te
 
 
 def is_binary(ctx: Context) -> bool:
-    """Return whether the file is binary: Hjson accepts nearly any bytes as a string, but no config contains a NUL."""
+    """Return whether a file is binary; Hjson reads almost any bytes as a string, but configs contain no NUL."""
     return not ctx.is_config and "\0" in ctx.document.text
 
 
@@ -71,7 +71,7 @@ _PARSERS = {"hjson": "DeepSpeed's Hjson parser", "json": "a strict JSON parser",
 
 
 def _problem_message(ctx: Context, group: list[TextProblem]) -> str:
-    """Describe a group of text problems, and who rejects them."""
+    """Describe a group of text problems and the parsers that reject them."""
     if group[0].kind != YAML_TEXT:
         return f"{_describe_group(group)}: rejected by {_parser_name(ctx)}"
     if ctx.consumer != "deepspeed":
@@ -135,7 +135,7 @@ def _describe_group(group: list[TextProblem]) -> str:
 
 
 def _other_places(group: list[TextProblem]) -> list[tuple[str, TextSpan]]:
-    """Return the other locations of a problem or, for an unclosed bracket, where it and its parents open."""
+    """Return the other locations of a problem, or for an unclosed bracket, where it and its parents open."""
     if not closing_bracket(group[0]):
         return [("also here", problem.span) for problem in group[1 : 1 + _SHOWN]]
     parents = [
@@ -148,7 +148,7 @@ _SHOWN = 3
 
 
 def _position_of_missing_bracket(ctx: Context, bracket: TextProblem) -> TextSpan:
-    """Return the position at which an unclosed bracket should close: after its last entry."""
+    """Return where an unclosed bracket should close, which is after its last entry."""
     document = ctx.document
     length = len(document.text.rstrip())
     for path in (bracket.path, bracket.path[:-1]):
@@ -177,7 +177,7 @@ def _advice_for_kind(group: list[TextProblem]) -> str | None:
 
 
 def _fix_group(ctx: Context, group: list[TextProblem]) -> Fix | None:
-    """Return one fix for all problems of the group, or None if no problem can be fixed."""
+    """Return a single fix for all problems of a group, or None if none of them can be fixed."""
     fixes = [fix for problem in group if (fix := fix_problem(ctx.document, problem))]
     if len(fixes) < 2:
         return fixes[0] if fixes else None
@@ -250,7 +250,7 @@ def only_hjson(ctx: Context) -> Iterator[Finding]:
 
 
 def _fix_for_strict_json(ctx: Context, places: list[TextProblem]) -> Fix | None:
-    """Return the fix that removes trailing commas and byte order marks, or None if there are other problems.
+    """Return a fix that removes trailing commas and byte order marks, or None if there are other problems.
 
     Comments and unquoted text are deliberate, so they get no fix.
     """
@@ -269,24 +269,24 @@ _WORDS = frozenset({"unquoted-string", "bad-number", "nan", "placeholder"})
 
 
 def json_word(problem: TextProblem) -> str | None:
-    """Return the JSON literal for an unquoted `True`, `False` or `None`, or None for any other problem."""
+    """Return the JSON literal for an unquoted `True`, `False` or `None`; None for other problems."""
     if problem.kind != "unquoted-string":
         return None
     return _JSON.get(python_word(problem).lower())
 
 
 def python_word(problem: TextProblem) -> str:
-    """Return the unquoted word without a trailing comma, which Hjson reads as part of the word."""
+    """Return an unquoted word without the trailing comma that Hjson reads as part of it."""
     return problem.detail.rstrip(", \t")
 
 
 def closing_bracket(problem: TextProblem) -> str | None:
-    """Return the closing bracket for an unclosed bracket, or None for any other problem."""
+    """Return the bracket that closes an unclosed one; None for other problems."""
     return _BRACKETS.get(problem.detail) if problem.kind == "unclosed" else None
 
 
 def group_by_cause(problems: Iterable[TextProblem]) -> list[list[TextProblem]]:
-    """Group text problems by cause, leaving out those that only follow from others."""
+    """Group text problems by cause, omitting those that merely result from another."""
     by_cause: dict[object, list[TextProblem]] = {}
     for number, problem in enumerate(root_causes(list(problems))):
         by_cause.setdefault(_cause_of_problem(problem, number), []).append(problem)
@@ -302,7 +302,7 @@ def _cause_of_problem(problem: TextProblem, number: int) -> object:
 
 
 def root_causes(problems: list[TextProblem]) -> Iterator[TextProblem]:
-    """Yield the text problems that do not merely follow from another one.
+    """Yield the text problems that do not merely result from another one.
 
     Skips a missing comma after a word that is a problem itself, and whatever the parser reports after it has
     lost track.
@@ -329,7 +329,7 @@ _AMBIGUOUS = re.compile(r"[,:{}\[\]\"'\\]|\A(?:true|false|none)\Z", re.IGNORECAS
 
 
 def fix_problem(document: Document, problem: TextProblem) -> Fix | None:
-    """Return the fix for a text problem, or None if the intention is unclear."""
+    """Return a fix for a text problem, or None if the intention is unclear."""
     start, end = problem.span
     text = document.text[start:end]
     match problem.kind:
@@ -356,7 +356,7 @@ def fix_problem(document: Document, problem: TextProblem) -> Fix | None:
 
 
 def _replace_with_json_literal(document: Document, problem: TextProblem, word: str) -> Fix:
-    """Return the fix that replaces an unquoted word with its JSON literal.
+    """Return a fix that replaces an unquoted word with its JSON literal.
 
     If Hjson can parse the document, the word is a string, so the fix sets the value instead of editing the
     text.
@@ -386,7 +386,7 @@ def _replace_text(title: str, start: int, end: int, text: str) -> Fix:
 
 
 def _remove_comment(document: Document, start: int, end: int) -> ReplaceText:
-    """Return the edit that removes a comment, the blanks before it, and its line if nothing else is on that line."""
+    """Return an edit that removes a comment, the blanks before it, and its line if it becomes empty."""
     text = document.text
     line = max(text.rfind("\n", 0, start), text.rfind("\r", 0, start)) + 1
     following = re.compile(r"[ \t]*(\r\n?|\n|\Z)").match(text, end)
@@ -398,7 +398,7 @@ def _remove_comment(document: Document, start: int, end: int) -> ReplaceText:
 
 
 def _quote_with_double_quotes(document: Document, start: int) -> Fix | None:
-    """Return the fix that puts the string at offset `start` in double quotes, or None if no string starts there."""
+    """Return a fix that puts the string at an offset in double quotes, or None if there is none."""
     entry = _strings_by_offset(document).get(start)
     if entry is None:
         return None
@@ -408,7 +408,7 @@ def _quote_with_double_quotes(document: Document, start: int) -> Fix | None:
 
 @lru_cache(maxsize=1)
 def _strings_by_offset(document: Document) -> dict[int, tuple[TextSpan, str]]:
-    """Return the span and text of every key and string, by start offset."""
+    """Return the span and text of each key and string by its start offset."""
     strings: dict[int, tuple[TextSpan, str]] = {}
     todo = [document.root] if document.root else []
     while todo:
@@ -422,7 +422,7 @@ def _strings_by_offset(document: Document) -> dict[int, tuple[TextSpan, str]]:
 
 @lru_cache(maxsize=1)
 def _unquoted_word_ends(document: Document) -> frozenset[int]:
-    """Return the end offsets of unquoted words, which extend to the end of their line."""
+    """Return where each unquoted word ends, which is at the end of its line."""
     return frozenset(problem.span.end for problem in document.problems if problem.kind in _WORDS)
 
 
@@ -478,7 +478,7 @@ def duplicate_key(ctx: Context) -> Iterator[Finding]:
 
 
 class DuplicateKey(NamedTuple):
-    """Key that occurs more than once in an object."""
+    """A key that occurs more than once in an object."""
 
     problem: TextProblem
     """Problem at the second entry of the key."""
@@ -489,7 +489,7 @@ class DuplicateKey(NamedTuple):
 def duplicate_keys(
     document: Document, problems: Iterable[TextProblem], *, rejected: bool
 ) -> Iterator[DuplicateKey]:
-    """Yield each repeated key once, with one fix for all its entries."""
+    """Yield each repeated key once, with a fix for all its entries."""
     first = {(problem.path, problem.detail): problem for problem in reversed(list(problems))}
     repairs = _EntryLookup(document)
     for problem in reversed(list(first.values())):
@@ -502,7 +502,7 @@ def duplicate_keys(
 
 
 class _EntryLookup:
-    """Lookup of an object's entries by name, with a cache per object."""
+    """Look up an object's entries by name, with a cache per object."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
@@ -510,7 +510,7 @@ class _EntryLookup:
         self.editor: TextEditor | None = None
 
     def entries(self, parent: TreeNode) -> dict[str, list[int]]:
-        """Return the indices of an object's entries by name."""
+        """Return the indices of an object's entries for each name."""
         indices = self.by_name.get(id(parent))
         if indices is None:
             indices = self.by_name[id(parent)] = {}
@@ -519,7 +519,7 @@ class _EntryLookup:
         return indices
 
     def fix(self, parent: TreeNode, entries: list[int], *, rejected: bool) -> Fix | None:
-        """Return the fix that removes all entries but the last, which wins in every parser that accepts duplicates."""
+        """Return a fix that keeps only the last entry, which every parser that accepts duplicates uses."""
         *earlier, last = (parent.members[index] for index in entries)
         try:
             self.editor = self.editor or editor_for_document(self.document)

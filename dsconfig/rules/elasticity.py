@@ -32,7 +32,7 @@ def elasticity_section(ctx: Context) -> JsonObject:
 
 
 def release_semantics(ctx: Context) -> ElasticitySemantics:
-    """Return the semantics of the release's elastic solver."""
+    """Return how the release's elasticity solver behaves."""
     return next(entry for entry in reversed(SEMANTICS) if ctx.since(entry.name))
 
 
@@ -49,7 +49,7 @@ def elastic_solver(ctx: Context) -> ElasticSolver:
 
 
 def works_at_some_world_size(ctx: Context, solver: ElasticSolver) -> bool:
-    """Return whether DeepSpeed accepts the `elasticity` section at any number of GPUs."""
+    """Return whether DeepSpeed accepts the `elasticity` section for at least one number of GPUs."""
     degree: Json = ctx.raw("sequence_parallel_size")
     degree = batch_triplet.ABSENT if degree is MISSING else degree
     divides = not ctx.from_file and ctx.since("0.17.0") and isinstance(degree, int | float) and degree > 0
@@ -79,7 +79,7 @@ _BOUNDS = (
 
 
 class ElasticityFault(NamedTuple):
-    """Error in the `elasticity` section at every world size, with the code of the rule that reports it."""
+    """An error in the `elasticity` section at every world size, and the rule that reports it."""
 
     code: str
     key: str
@@ -88,7 +88,7 @@ class ElasticityFault(NamedTuple):
 
 
 def elasticity_faults(block: JsonObject, semantics: ElasticitySemantics) -> list[ElasticityFault]:
-    """Return the errors of the `elasticity` section; later checks run only if the earlier ones find none."""
+    """Return the errors of the `elasticity` section, stopping at the first check that finds any."""
     errors = [*_missing_key_faults(block), *_micro_batch_faults(block), *_number_faults(block, semantics)]
     return errors or list(_version_faults(block, semantics)) or list(_maximum_batch_faults(block, semantics))
 
@@ -213,7 +213,7 @@ def _maximum_batch_faults(block: JsonObject, semantics: ElasticitySemantics) -> 
 
 
 def ranks_per_node(block: JsonObject, semantics: ElasticitySemantics) -> Json:
-    """Return the data-parallel ranks per node in elasticity 0.2, or None in elasticity 0.1, which ignores nodes."""
+    """Return the data-parallel ranks per node in version 0.2; None in version 0.1, which ignores nodes."""
     if float(block.get("version", semantics.latest_version)) != 0.2:
         return None
     return block.get("num_gpus_per_node", 1) // block.get("model_parallel_size", 1)
@@ -228,7 +228,7 @@ _MAX_MICRO_BATCHES = 128
 
 
 def is_intractable(block: JsonObject, semantics: ElasticitySemantics) -> bool:
-    """Return whether the numbers of the `elasticity` section are too large for any release to finish."""
+    """Return whether the section's numbers are too large for any release to finish."""
     micro_batches = set(block["micro_batch_sizes"])
     if len(micro_batches) > _MAX_MICRO_BATCHES:
         return True
@@ -242,7 +242,7 @@ def is_intractable(block: JsonObject, semantics: ElasticitySemantics) -> bool:
 
 
 class ElasticSolver(NamedTuple):
-    """Elastic solver of one release for an `elasticity` section without errors."""
+    """A release's elasticity solver for a section without errors."""
 
     block: JsonObject
     semantics: ElasticitySemantics
@@ -253,7 +253,7 @@ class ElasticSolver(NamedTuple):
         return self._replace(block={**self.block, **values})
 
     def _solve(self, world_size: float) -> Json:
-        """Return the release's solution for a world size, or the error that the release raises."""
+        """Return the release's solution for a world size, or the error that it raises."""
         from elastic.deepspeed.solver import as_released
         from elastic.errors import ElasticityError
 
@@ -265,7 +265,7 @@ class ElasticSolver(NamedTuple):
             return error
 
     def works_at(self, world_size: float) -> bool:
-        """Return whether DeepSpeed finds batch sizes for the data-parallel size `world_size`, and accepts them."""
+        """Return whether DeepSpeed finds and accepts batch sizes for a data-parallel size."""
         if not world_size > 0:
             return False  # the solver returns no micro batch, and DeepSpeed unpacks two values into three
         solution = self._solve(world_size)
@@ -278,7 +278,7 @@ class ElasticSolver(NamedTuple):
         )
 
     def has_empty_batch(self, world_size: float) -> bool:
-        """Return whether the maximum batch size leaves less than one micro batch per rank at this world size."""
+        """Return whether the maximum batch size is less than one micro batch per rank."""
         return getattr(self._solve(world_size), "batch_size", None) == 0
 
     def sizes(self) -> list[int]:
@@ -512,7 +512,7 @@ def world_size_not_elastic(ctx: Context) -> Iterator[Finding]:
 
 
 def _suggest_higher_maximum(solver: ElasticSolver, world_size: float) -> str:
-    """Suggest a maximum batch size of one smallest micro batch per rank, if that is enough."""
+    """Suggest a maximum batch size of one smallest micro batch per rank, if that suffices."""
     minimum = math.ceil(min(solver.block["micro_batch_sizes"]) * world_size)
     if minimum <= solver.block["max_train_batch_size"]:
         return ""
@@ -552,7 +552,7 @@ def elasticity_without_world_size(ctx: Context) -> Iterator[Finding]:
 
 
 def _suggest_working_bounds(ctx: Context, solver: ElasticSolver) -> str:
-    """Suggest a wider range of GPUs or a higher maximum batch size that was tried and works."""
+    """Suggest a wider GPU range or a higher maximum batch size that is verified to work."""
     block = solver.block
     options = []
     wide = solver.with_values(min_gpus=1, max_gpus=10000)

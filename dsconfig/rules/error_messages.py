@@ -1,4 +1,4 @@
-"""Known error messages of configs and launches, with cause and remedies, and the search for them in a traceback."""
+"""Known error messages about configs and launches with causes and remedies, and a search for them in tracebacks."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _GAP = 300
 
 
 class ErrorMessage(NamedTuple):
-    """Error message of DeepSpeed, or of a library or launcher used with DeepSpeed, with its cause and remedies.
+    """An error message of DeepSpeed or of a program used with it, with its cause and remedies.
 
     `text` is the message in the newest source, with `{}` for each value; `variants` are the texts of other releases.
     `error` is the name of the exception, or `warning`. `symptom` marks messages that follow from another error, which
@@ -79,12 +79,12 @@ class ErrorMessage(NamedTuple):
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """Message in the wording of each release, newest first."""
+        """The message as worded in each release, newest first."""
         return (self.text, *self.variants)
 
 
 class ErrorMessageMatch(NamedTuple):
-    """Known message that a text contains: exactly (score 1), or in similar words (below 1)."""
+    """A known message found in a text, exactly (score 1) or in similar words (below 1)."""
 
     entry: ErrorMessage
     score: float
@@ -101,7 +101,7 @@ def known_error_messages() -> tuple[ErrorMessage, ...]:
 
 
 def find_error_messages(text: str) -> list[ErrorMessageMatch]:
-    """Return the known messages in a pasted line or traceback, most likely first; empty if there are none.
+    """Return the known messages in a pasted line or traceback, most likely first.
 
     An exact match wins over similar words, and a cause over a symptom. Several similar messages are returned only if
     their scores are close.
@@ -117,7 +117,7 @@ def find_error_messages(text: str) -> list[ErrorMessageMatch]:
 
 
 def _exact_matches(text: str) -> Iterator[tuple[int, ErrorMessageMatch]]:
-    """Yield the known messages in the text, each with its number of characters outside placeholders."""
+    """Yield the known messages in a text, each with its number of literal characters."""
     for each in known_error_messages():
         for variant in each.texts:
             if match := _compile_message(variant).search(text):
@@ -126,7 +126,7 @@ def _exact_matches(text: str) -> Iterator[tuple[int, ErrorMessageMatch]]:
 
 
 def _partial_matches(text: str) -> Iterator[ErrorMessageMatch]:
-    """Yield the known messages that the text has a long part of, between two placeholders; the rest may be cut off."""
+    """Yield the known messages of which a text contains a long literal part."""
     lower = text.lower()
     for each in known_error_messages():
         texts = [
@@ -155,7 +155,7 @@ _FRAME = re.compile(r'^\s*File "[^"]*", line \d+')
 
 
 def _message_lines(text: str) -> Iterator[str]:
-    """Yield the lines of a pasted text without colors and log prefixes, skipping the frames of the traceback."""
+    """Yield the lines of a pasted text without colors, log prefixes and traceback frames."""
     for line in _ESCAPE.sub("", text).translate(_QUOTES).splitlines():
         # rich draws a frame around tracebacks.
         bare = " ".join(_PREFIX.sub("", line).strip("\u2502 ").split())
@@ -165,7 +165,7 @@ def _message_lines(text: str) -> Iterator[str]:
 
 @cache
 def _compile_message(text: str) -> re.Pattern[str]:
-    """Compile a message to a regular expression: a placeholder matches any text, a space any white space."""
+    """Compile a message to a regular expression in which placeholders match any text."""
     parts = [r"\s+".join(map(re.escape, part.split())) for part in text.split("{}")]
     ends = [(part[:1].isspace(), part[-1:].isspace()) for part in text.split("{}")]
     pieces: list[str] = []
@@ -184,21 +184,21 @@ _NUMBER = re.compile(r"\d")
 
 
 def _message_words(text: str) -> list[str]:
-    """Return the words of a message without its numbers, which are values."""
+    """Return the words of a message, without numbers."""
     return [word for word in _WORD.findall(text.lower()) if not _NUMBER.match(word) and len(word) > 1]
 
 
 def _is_generic(entry: ErrorMessage, text: str) -> bool:
-    """Return whether messages of other causes differ from this one only in a name, so that it has to match exactly."""
+    """Return whether other messages differ from this one only in a name, so that it must match exactly."""
     return entry.error in _GENERIC or _PYTHON_TEXT.search(text) is not None
 
 
 class _WordStatistics:
-    """Word statistics of the messages: rare words count more in a comparison."""
+    """Word frequencies in all messages, by which rare words count more in a comparison."""
 
     @cached_property
     def words(self) -> list[tuple[ErrorMessage, list[str]]]:
-        """Known messages with their words, if they have enough words to be recognized by them."""
+        """Known messages and their words, except messages with too few words."""
         texts = [
             (each, text)
             for each in known_error_messages()
@@ -218,7 +218,7 @@ class _WordStatistics:
         return counts
 
     def weight(self, words: list[str]) -> float:
-        """Return the information of the words (in nats); a word that no message has counts like the rarest one."""
+        """Return the information content of words in nats."""
         total = len(self.words)
         return sum(log(total / self.counts.get(word, 1)) for word in words)
 
@@ -228,7 +228,7 @@ _NAMED = re.compile(r"^[\w.]*(?:Error|Exception|Warning|Mismatch)\b.{0,40}?:")
 
 
 def _similar_matches(lines: list[str]) -> Iterator[ErrorMessageMatch]:
-    """Yield messages with similar words, for a text that is cut off, reworded by a release, or copied in part."""
+    """Yield messages with similar words, for text that is truncated, reworded or copied in part."""
     candidates = [line for line in lines if _NAMED.match(line)] or lines
     best: dict[str, ErrorMessageMatch] = {}
     for line in dict.fromkeys([*candidates[-20:], *([" ".join(lines)] if len(lines) <= 5 else [])]):
@@ -248,13 +248,13 @@ def _similar_matches(lines: list[str]) -> Iterator[ErrorMessageMatch]:
 
 
 def _matching_positions(matcher: SequenceMatcher[str]) -> Iterator[int]:
-    """Yield the positions of the first sequence's words that the second one has in the same order."""
+    """Yield the positions of words that occur in the same order in both sequences."""
     for start, _, count in matcher.get_matching_blocks():
         yield from range(start, start + count)
 
 
 def _replaced_weight(matcher: SequenceMatcher[str], entry_words: list[str], words: list[str]) -> float:
-    """Return the information (in nats) of the words of a message that a text replaces by other words.
+    """Return the information in nats of the words of a message that the text replaces by others.
 
     A text that is cut off lacks words, and one with values has additional words. A text with other words in
     the same places is another message of the same form, such as "sequence parallel group" for "expert

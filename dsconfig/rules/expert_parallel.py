@@ -1,4 +1,4 @@
-"""Expert parallelism (AutoEP): values of the section, group sizes, and conflicts with other features."""
+"""Expert parallelism (AutoEP): values, group sizes, and conflicts with other features."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _require_autoep(ctx: Context) -> None:
 
 
 def _related_switch() -> tuple[str, str]:
-    """Return the location of the AutoEP switch, as a related location."""
+    """Return the AutoEP switch as a related location."""
     return "expert parallelism is switched on here", f"{EP}.enabled"
 
 
@@ -42,7 +42,7 @@ def _autoep_value(ctx: Context, key: str) -> Json:
 
 
 def _is_invalid_size(value: Json, minimum: int) -> bool:
-    """Return whether the engine rejects `value` as a size because it is no integer or below `minimum`."""
+    """Return whether the engine rejects a size because it is not an integer or is too small."""
     return not isinstance(value, int) or value < minimum
 
 
@@ -116,7 +116,7 @@ _DIRECT = (
 
 
 def _problem_with_value(ctx: Context, key: str) -> tuple[str, str] | None:
-    """Return the problem with the value of `key` and what the engine expects, or None if it accepts the value."""
+    """Return what is wrong with a key's value and what the engine expects, or None."""
     value = ctx.raw(f"{EP}.{key}")
     if key in _SIZES:
         minimum = 0 if key in ("comm_qp_margin", "comm_max_tokens_per_rank") else 1
@@ -138,7 +138,7 @@ def _problem_with_value(ctx: Context, key: str) -> tuple[str, str] | None:
 
 @rule("DSC730", effect="crashes", since="0.19.2", source=_VALIDATE)
 def unsupported_expert_parallel_value(ctx: Context) -> Iterator[Finding]:
-    """A key of `expert_parallel` has a value that the engine rejects when it starts.
+    """A key of `expert_parallel` has a value that the engine rejects on start.
 
     DeepSpeed does not validate the section when it loads the config. The engine validates enum values, sizes,
     switches and attribute names when it is created, and only if `enabled` is true. It converts nothing: `1.0`
@@ -191,7 +191,7 @@ def _report_rejected_value(ctx: Context, key: str, detail: str, expectation: str
 
 @rule("DSC731", effect="crashes", since="0.19.2", source=f"{_FOLDING}:build_folding_spec")
 def expert_parallel_size_misfit(ctx: Context) -> Iterator[Finding]:
-    """The world size is not divisible into expert-parallel groups of `autoep_size` ranks.
+    """The world size is not a multiple of the size of an expert-parallel group.
 
     An expert-parallel group has `autoep_size` × `expert_tensor_parallel_size` ranks, which must divide the
     ranks of a pipeline stage, and therefore the world size. The second factor is reserved: DeepSpeed accepts
@@ -294,7 +294,7 @@ def expert_parallel_of_size_one(ctx: Context) -> Iterator[Finding]:
 
 
 def _suggest_larger_sizes(ranks: int | None) -> str:
-    """Suggest sizes that leave each rank fewer experts, or to disable AutoEP on a single rank."""
+    """Suggest group sizes with fewer experts per rank, or for a single rank, to disable AutoEP."""
     if ranks is None:
         return "set it to a number greater than 1 that divides both the experts and the ranks"
     sizes = [size for size in divisors(ranks) if size > 1]
@@ -307,7 +307,7 @@ def _suggest_larger_sizes(ranks: int | None) -> str:
 
 
 class _OptionConflict(NamedTuple):
-    """Conflict of two options: `key` set to `value`, in a config for which `holds` is true."""
+    """A conflict of `key` being `value` with a config for which `holds` is true."""
 
     key: str
     value: Json

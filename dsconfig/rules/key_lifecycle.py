@@ -1,4 +1,4 @@
-"""Keys that a release removed, renamed, requires or ignores, and changed defaults."""
+"""Keys that a release has removed, renamed, required or ignored, and defaults that changed."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def removed_key(ctx: Context) -> Iterator[Finding]:
 
 
 def _remove_unless_replaced(ctx: Context, key: UnknownKeyWithCause, info: KeyInfo) -> Fix | None:
-    """Return the fix that removes the key, or None if another key replaces it."""
+    """Return a fix that removes a key, or None if it has a replacement."""
     if switches_section_off(key.entry.value):
         return remove_key(key.path, safe=True)
     if info.name == "elasticity":  # `dsconfig migrate` converts the section and its batch sizes
@@ -140,7 +140,7 @@ def deprecated_key(ctx: Context) -> Iterator[Finding]:
 
 
 def _is_equivalent(ctx: Context, entry: KnownKey) -> bool:
-    """Return whether the key has the same effect as its replacement."""
+    """Return whether a key has the same effect as its replacement."""
     if entry.path == ("bfloat16",) and ctx.uses_plugin:
         # Accelerate adds its own `bf16` (`DeepSpeedPlugin.set_mixed_precision`).
         return False
@@ -149,7 +149,7 @@ def _is_equivalent(ctx: Context, entry: KnownKey) -> bool:
 
 
 def _is_inside_reported_section(ctx: Context, path: KeyPath) -> bool:
-    """Return whether a section around the key is itself deprecated or never read."""
+    """Return whether a section that contains the key is itself deprecated or never read."""
     reported = (entry.path for entry in (*ctx.walk.deprecated, *ctx.walk.unused))
     return any(path[: len(outer)] == outer and path != outer for outer in reported)
 
@@ -183,7 +183,7 @@ def key_under_two_names(ctx: Context) -> Iterator[Finding]:
 
 
 def _is_same_value(ctx: Context, entry: KnownKey) -> bool:
-    """Return whether the key has the same value under its other name."""
+    """Return whether a key has the same value under both of its names."""
     other = ctx.document.node((*entry.path[:-1], entry.key.info.name))
     return other is not None and type(other.value) is type(entry.value) and other.value == entry.value
 
@@ -273,7 +273,7 @@ def required_key_left_out(ctx: Context) -> Iterator[Finding]:
 
 
 class _IncompleteObject(NamedTuple):
-    """Object without some of its required keys."""
+    """An object that lacks some of its required keys."""
 
     path: KeyPath
     data: JsonObject
@@ -302,7 +302,7 @@ def _report_missing_keys(ctx: Context, incomplete: _IncompleteObject) -> Finding
 
 
 def _describe_expected_type(ctx: Context, key: KeyView) -> str:
-    """Describe the expected type of a key and, for a section, its required keys."""
+    """Describe a key's expected type, and the required keys of a section."""
     inner = child_section(key.type)
     inner_keys = ctx.walk.view(inner).keys.values() if inner is not None else ()
     names = [f"`{each.info.name}`" for each in inner_keys if each.info.required]
@@ -314,7 +314,7 @@ def _describe_expected_type(ctx: Context, key: KeyView) -> str:
 
 
 def _add_empty_groups(incomplete: _IncompleteObject) -> SetValue | None:
-    """Return the edit that completes a compression technique that is off, or None for any other object."""
+    """Return an edit that completes a compression technique that is off, or None for other objects."""
     shared = incomplete.data.get("shared_parameters", {})
     is_on = not isinstance(shared, dict) or shared.get("enabled")
     if incomplete.missing[0].info.name != "different_groups" or is_on:
@@ -325,7 +325,7 @@ def _add_empty_groups(incomplete: _IncompleteObject) -> SetValue | None:
 def _incomplete_objects(
     ctx: Context, key: KeyView, value: Json, path: KeyPath, spec: Spec | None = None
 ) -> Iterator[_IncompleteObject]:
-    """Yield every nested object that lacks required keys; values of a wrong type are left to other rules."""
+    """Yield every nested object without all of its required keys, skipping values of a wrong type."""
     spec = spec or key.type
     inner = child_section(spec)
     if not isinstance(value, dict):
@@ -349,7 +349,7 @@ def _incomplete_objects(
 
 
 class _ChangedDefault(NamedTuple):
-    """Key whose default changes within a range: the first default, and each later one with its release."""
+    """A key whose default changes within a range of releases, with each default."""
 
     info: KeyInfo
     first: Json
@@ -358,7 +358,7 @@ class _ChangedDefault(NamedTuple):
 
 @cache
 def _changed_defaults(section: str, first: int, last: int) -> tuple[_ChangedDefault, ...]:
-    """Return the keys of the section that every release of the range reads, but with a changing default."""
+    """Return the keys that all releases of a range read, but with different defaults."""
     changes = []
     for info in keys_of_section_class(section).values() if first < last else ():
         if (
@@ -421,7 +421,7 @@ def default_changed_in_range(ctx: Context) -> Iterator[Finding]:
 def _active_sections(
     ctx: Context, path: KeyPath, data: JsonObject, section: SectionView
 ) -> Iterator[tuple[KeyPath, JsonObject, SectionView]]:
-    """Yield the sections of the config that are on, under their canonical names, with their data."""
+    """Yield the config's active sections under canonical names, with their data."""
     yield path, data, section
     for child, value in data.items():
         key = section.keys.get(child)
@@ -435,7 +435,7 @@ def _active_sections(
 
 
 def _is_section_active(ctx: Context, path: KeyPath, data: JsonObject, section: str) -> bool:
-    """Return whether the section is on, according to `enabled`, a ZeRO stage above 0, or an offload device."""
+    """Return whether a section is on, judging by `enabled`, the ZeRO stage or the offload device."""
     if path == (ZERO,):
         return effective_stage(ctx) > 0
     if "enabled" in ctx.walk.view(section).keys:

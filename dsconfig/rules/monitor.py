@@ -1,4 +1,4 @@
-"""Training monitors."""
+"""Experiment monitors."""
 
 from __future__ import annotations
 

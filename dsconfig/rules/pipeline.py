@@ -1,4 +1,4 @@
-"""Pipeline engine: how it uses `pipeline`, and settings that it rejects.
+"""The pipeline engine: how it uses `pipeline`, and settings that it rejects.
 
 Only a `PipelineModule` uses this engine, and the config does not say what the model is. But no other engine
 reads the section, so a setting that the pipeline engine rejects has no effect at best.

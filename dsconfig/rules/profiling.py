@@ -1,4 +1,4 @@
-"""Profilers, timers and the communication logger: their switches and their cost."""
+"""Profilers, timers and the communication logger: invalid switches and their cost."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def throughput_outside_an_object(ctx: Context) -> Iterator[Finding]:
 
 
 class _CostlySwitch(NamedTuple):
-    """Diagnostic switch, and its cost while it is on."""
+    """A diagnostic switch, and what it costs while it is on."""
 
     path: str
     cost: str

@@ -1,4 +1,4 @@
-"""Mixture of Quantization, and weights quantized while `zero.Init` builds the model."""
+"""Mixture of Quantization, and weights that are quantized while `zero.Init` builds the model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SOURCE = "runtime/config.py:get_eigenvalue_config"
 
 
 def _quantization_switch(ctx: Context) -> str | None:
-    """Return the key that makes the release open `quantize_training`, or None if that key is not on.
+    """Return the key because of which the release reads `quantize_training`, or None if it is off.
 
     Since 0.7.0, that is a misplaced key.
     """
@@ -33,7 +33,7 @@ def _quantization_switch(ctx: Context) -> str | None:
 
 @rule("DSC955", effect="rejected", since="0.4.0", until="0.19.6", source=_SOURCE)
 def eigenvalue_not_an_object(ctx: Context) -> Iterator[Finding]:
-    """`quantize_training.eigenvalue` is not an object, and DeepSpeed opens it.
+    """`quantize_training.eigenvalue` is not an object, but DeepSpeed looks up keys in it.
 
     Up to 0.6.7, DeepSpeed opens it if `quantize_training` is enabled. From 0.19.3 to 0.19.6, it does so if a
     misplaced `compression_training.shared_parameters` is enabled. `quantize_training` itself then has to be

@@ -1,4 +1,4 @@
-"""Tensor parallelism (AutoTP): its size, how layers are split, and keys for inference."""
+"""Tensor parallelism (AutoTP): its size, how layers are split, and keys meant for inference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Unknown keys: typos, misplaced keys, keys that no release ever read, and their replacements."""
+"""Unknown keys: typos, misplaced keys, and keys that no release has ever read."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _can_move(ctx: Context, key: UnknownKeyWithCause, path: str) -> bool:
 
 
 def _has_guess_in_target(ctx: Context, key: UnknownKeyWithCause) -> bool:
-    """Return whether the first or the last release of the target has a key similar to the unknown one."""
+    """Return whether the first or last release of the target has a key similar to the unknown one."""
     others = set(ctx.target) - {ctx.release}
     return any(
         guess_intended_key(
@@ -197,7 +197,7 @@ def _suggest_move(ctx: Context, key: UnknownKeyWithCause, path: str) -> tuple[st
 
 @rule("DSC107", effect="ignored", source=_ROOT)
 def dead_key(ctx: Context) -> Iterator[Finding]:
-    """No release ever read a key that documentation, tutorials or examples show.
+    """No release has ever read this key, although documentation, tutorials or examples show it.
 
     Bad:
 
@@ -255,7 +255,7 @@ class MistypedKey(NamedTuple):
 
 
 class UnexplainedKey(NamedTuple):
-    """Unknown key without an explanation: no similar key accepts its value."""
+    """Unknown key without an explanation, because no similar key accepts its value."""
 
     unfit: tuple[str, ...]
     """Similar keys of the section that do not accept the value's type."""
@@ -273,7 +273,7 @@ if TYPE_CHECKING:
 
 
 class UnknownKeyWithCause(NamedTuple):
-    """Key that the release does not read in its section, with the most likely reason."""
+    """A key that the release does not read in its section, and the most likely reason."""
 
     entry: UnknownKey
     reason: Reason
@@ -307,7 +307,7 @@ class UnknownKeyWithCause(NamedTuple):
 
     @property
     def where(self) -> str:
-        """Location of the key as a phrase for messages."""
+        """Phrase for messages that says where the key is."""
         parent = dotted_path(self.path[:-1])
         return f"in `{parent}`" if parent else "at the top level"
 
@@ -348,12 +348,12 @@ def _classify_unknown_keys(ctx: Context) -> list[UnknownKeyWithCause]:
 
 
 def _section_rejects(entry: UnknownKey) -> bool:
-    """Return whether the section rejects the key; strict sections do, but drop keys whose value is "auto"."""
+    """Return whether the section rejects the key; strict sections do, unless its value is "auto"."""
     return entry.section.unknown == "rejected" and not (entry.section.drops_auto and entry.value == "auto")
 
 
 def _most_likely_cause(ctx: Context, entry: UnknownKey) -> Reason | None:
-    """Return the most likely reason why the key is unknown, or None if the key is deliberate and not reported."""
+    """Return why a key is most likely unknown, or None if it is deliberate."""
     path, section = entry.path, entry.section
     name = str(path[-1])
     if ctx.consumer != "deepspeed" and len(path) == 1 and name in _consumer_keys(ctx.consumer):
@@ -374,7 +374,7 @@ def _most_likely_cause(ctx: Context, entry: UnknownKey) -> Reason | None:
 
 
 def _never_read_replacement(ctx: Context, entry: UnknownKey) -> KeyPath | None:
-    """Return the replacement of a key that no release ever read, or None for any other key.
+    """Return the replacement for a key that no release ever read, or None for other keys.
 
     An empty path means that the key has no replacement.
     """
@@ -416,7 +416,7 @@ def _find_similar_key(ctx: Context, entry: UnknownKey) -> Reason:
 
 
 def _path_of_attribute_name(ctx: Context, name: str, value: Json) -> str | None:
-    """Return the key for an attribute name of `DeepSpeedConfig`, such as `fp16.auto_cast` for `fp16_auto_cast`."""
+    """Return the key for an attribute of `DeepSpeedConfig`, such as `fp16.auto_cast` for `fp16_auto_cast`."""
     for cut, letter in enumerate(name):
         path = f"{name[:cut]}.{name[cut + 1 :]}"
         key = ctx.key(path) if letter == "_" and name[cut + 1 :] not in ("", "*") else None
@@ -432,7 +432,7 @@ def _consumer_keys(consumer: str) -> tuple[str, ...]:
 
 
 def _is_deliberate_addition(entry: UnknownKey, name: str) -> bool:
-    """Return whether the key is a deliberate addition that DeepSpeed ignores, such as `$schema`, `_comment` or `//`."""
+    """Return whether a key was added deliberately, such as `$schema`, `_comment` or `//`."""
     if entry.section.unknown == "rejected":
         return False
     return (
@@ -449,7 +449,7 @@ _COMMENT_KEYS = frozenset({"comment", "comments", "description", "note", "notes"
 
 
 def replace_with_new_name(ctx: Context, entry: KnownKey | UnknownKey, *, safe: bool = False) -> Fix | None:
-    """Return the fix that replaces the key with its new name, or None if it has none or the new name is already set.
+    """Return a fix that gives a key its new name, or None if it has none or the name is taken.
 
     The caller knows from the release whether the fix is `safe`.
     """
@@ -463,7 +463,7 @@ def replace_with_new_name(ctx: Context, entry: KnownKey | UnknownKey, *, safe: b
 def convert_to_new_key(
     ctx: Context, info: KeyInfo, entry: KnownKey | UnknownKey, to: KeyPath, *, safe: bool = False
 ) -> Fix | None:
-    """Return the fix that converts the value to the new key at `to`, or None if it cannot be converted."""
+    """Return a fix that converts a value for the new key at `to`, or None if that is impossible."""
     if info.rewrite is None:
         return None
     conversion, on = info.rewrite
@@ -478,7 +478,7 @@ def convert_to_new_key(
 
 
 def replacement_advice(ctx: Context, info: KeyInfo, entry: KnownKey | UnknownKey) -> str:
-    """Return advice about a removed or deprecated key, naming only keys that the release reads."""
+    """Return advice about a removed or deprecated key that mentions only keys of the release."""
     new_key = info.replaced_by
     if new_key is None or (is_path(new_key) and not is_key_of_release(ctx, new_key)):
         return info.advice or "remove it"
@@ -493,7 +493,7 @@ def replacement_advice(ctx: Context, info: KeyInfo, entry: KnownKey | UnknownKey
 
 
 def _rewrite_advice(info: KeyInfo, entry: KnownKey | UnknownKey, new_key: str) -> str | None:
-    """Return advice on how to write the value under the new key, or None if its structure differs."""
+    """Return advice on how to write a value under the new key, or None if the structure differs."""
     conversion, on = info.rewrite or ("", None)
     if conversion == "rename":
         return f"use `{new_key}` instead"
@@ -505,15 +505,15 @@ def _rewrite_advice(info: KeyInfo, entry: KnownKey | UnknownKey, new_key: str) -
 
 
 def is_path(text: str) -> bool:
-    """Return whether the replacement of a key is a key path rather than a phrase."""
+    """Return whether a key's replacement is a key path rather than a phrase."""
     return " " not in text and "(" not in text
 
 
 def is_key_of_release(ctx: Context, path: str) -> bool:
-    """Return whether the release reads the key or, for a key below user-defined names, its section."""
+    """Return whether the release reads a key, or below user-defined names, its section."""
     return ctx.key(path.partition(".*")[0]) is not None
 
 
 def switches_section_off(value: object) -> bool:
-    """Return whether the value switches its section off, so that removing the section changes nothing."""
+    """Return whether a value switches its section off, so that the section can be removed."""
     return value is None or value is False or (isinstance(value, dict) and value.get("enabled") is False)

@@ -1,4 +1,4 @@
-"""Values that a key rejects or converts: JSON types, bounds, enums, quoted numbers, unresolved "auto"."""
+"""Values that a key rejects or converts: types, bounds, enums, quoted numbers, unresolved "auto"."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dsconfig.rules._suggest_section import format_key
 
 
 def rejections_for_reasons(ctx: Context, *reasons: Why) -> Iterator[RejectionEvent]:
-    """Yield the rejected values with one of `reasons`, except sections (see `section-not-an-object`).
+    """Yield the values rejected for one of `reasons`, except sections.
 
     At most `ctx.max_findings` values are yielded per dialect and effect.
     """
@@ -46,19 +46,19 @@ def expects_section(rejection: RejectionEvent) -> bool:
 
 
 def effect_of_unexpected_value(ctx: Context, entry: KnownKey | RejectionEvent) -> EffectName:
-    """Return the effect of a value that the code behind the key does not expect."""
+    """Return the effect of a value that the code reading the key does not expect."""
     if entry.section.dialect != "hand":
         return "rejected"
     return entry.key.info.wrong_type or ("ignored" if may_never_be_read(ctx, entry.path) else "crashes")
 
 
 def prevents_run(ctx: Context, rejection: RejectionEvent) -> bool:
-    """Return whether the rejected value prevents every run."""
+    """Return whether a rejected value makes every run fail."""
     return effect_of_unexpected_value(ctx, rejection) in ("rejected", "crashes")
 
 
 def note_on_unchecked_value(ctx: Context, rejection: RejectionEvent) -> str:
-    """Return the end of a message for a value that DeepSpeed does not check when it loads the config."""
+    """Return the end of a message, for a value that is not checked when the config is loaded."""
     if effect_of_unexpected_value(ctx, rejection) == "rejected":
         return ""
     return "; DeepSpeed does not check it when it loads the file"
@@ -72,7 +72,7 @@ def note_on_unchecked_value(ctx: Context, rejection: RejectionEvent) -> str:
 
 
 def may_never_be_read(ctx: Context, path: KeyPath) -> bool:
-    """Return whether the engine may never read the key."""
+    """Return whether the engine may never read a key."""
     opener = next((info.opened_by for info in keys_along_path(path[:2]) if info.opened_by), None)
     if opener is None or len(path) < 2 or path[-1] == "enabled":
         return False
@@ -225,7 +225,7 @@ _EXAMPLES = {"enabled": "true", "device": '"cpu"', "stage": "0"}
 
 
 def _example_object(rejection: RejectionEvent) -> str:
-    """Return an example object for the section, with its most telling key if it has one of the usual keys."""
+    """Return an example object for a section, with its most important key."""
     child = child_section(rejection.key.type)
     name = next((name for name in _EXAMPLES if child and name in keys_of_section_class(child)), None)
     return "an object with its keys" if name is None else f'`{{"{name}": {_EXAMPLES[name]}}}`'
@@ -295,7 +295,7 @@ _MAX_LISTED = 8
 
 
 def _shorten_members(members: tuple[Json, ...]) -> tuple[Json, ...]:
-    """Return the plain names in a long list of enum members, such as `bf16` without `torch.bfloat16`."""
+    """Return only the plain names in a long list of enum members, such as `bf16` but not `torch.bfloat16`."""
     plain = tuple(member for member in members if "." not in str(member))
     return plain if len(members) > _MAX_LISTED and plain else members
 
@@ -305,7 +305,7 @@ def _fold_case(members: tuple[Json, ...]) -> set[str]:
 
 
 def _matching_member(value: Json, members: tuple[Json, ...]) -> Json:
-    """Return the member that differs from the value only in case, surrounding spaces or number type, or None."""
+    """Return the member that equals a value except for case, surrounding spaces or number type."""
     text = str(value).strip().lower()
     return next((member for member in members if str(member).lower() == text), None)
 
@@ -320,7 +320,7 @@ def _replace_rejected_value(ctx: Context, rejection: RejectionEvent, value: Json
 
 @rule("DSC113", effect="altered", source=_STRICT, general=True)
 def coerced_value(ctx: Context) -> Iterator[Finding]:
-    """DeepSpeed accepts a value but uses another one.
+    """DeepSpeed accepts a value but uses a different one.
 
     Strict sections convert `"3"` to 3 and `"on"` to true, and old releases truncate 1.5 to 1. Sections that
     DeepSpeed reads without validation convert nothing and test the value for truth, so `"false"`, a non-empty
@@ -358,7 +358,7 @@ def _report_coerced_value(ctx: Context, coercion: CoercionEvent, effective: Json
 
 
 def _intended_boolean(value: Json) -> bool | None:
-    """Return the boolean that a string spells, or None if it spells none."""
+    """Return the boolean that a string spells, or None."""
     if not isinstance(value, str):
         return None
     return _BOOLEANS.get(value.strip(" \t,").lower())  # Hjson includes a trailing comma in an unquoted string
@@ -371,7 +371,7 @@ _BOOLEANS = {
 
 
 def _is_lossy_conversion(value: Json, effective: Json) -> bool:
-    """Return whether the conversion discards part of the configured value."""
+    """Return whether a conversion discards part of the value."""
     if isinstance(value, list | dict):
         return True
     return isinstance(value, float) and isinstance(effective, int) and value != effective
@@ -421,7 +421,7 @@ def _start_of_advice(text: str) -> str:
 
 
 def _advice_on_quotes(ctx: Context, path: KeyPath) -> str:
-    """Return the advice about quotes or, for an unquoted YAML string, about the form of the number."""
+    """Return advice about quotes, or for an unquoted YAML string, about how to write the number."""
     document = ctx.document
     quote = "" if document.is_data else document.text[document.span(path).start :][:1]
     if document.format == "yaml" and quote not in ("'", '"'):
@@ -434,7 +434,7 @@ def _advice_on_commas(text: str) -> str:
 
 
 def _intended_value(spec: Spec, text: str) -> Json:
-    """Return the number or boolean that a string spells, or None if it spells neither."""
+    """Return the number or boolean that a string spells, or None."""
     if spec[0] == "bool":
         return _intended_boolean(text)
     try:

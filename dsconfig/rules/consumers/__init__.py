@@ -1,1 +1,1 @@
-"""Programs that load the config before DeepSpeed: what they resolve, reject, or overwrite."""
+"""Programs that load the config before DeepSpeed: what they resolve, reject or overwrite."""

@@ -1,4 +1,4 @@
-"""Job arguments that contradict the config, or that the program rejects in combination with DeepSpeed."""
+"""Job arguments that contradict the config, or that the program rejects together with DeepSpeed."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def value_against_training_argument(ctx: Context) -> Iterator[Finding]:
 
 
 def _matching_arguments(job: FilledConfig, mismatch: ArgumentMismatch) -> Iterator[str]:
-    """Yield advice to use arguments that match the config, or nothing if no single argument does."""
+    """Yield advice on how to change the arguments to match the config, if one argument suffices."""
     values: list[Json] = mismatch.written if isinstance(mismatch.written, list) else [mismatch.written]
     names = mismatch.argument.strip("[]").split(", ")
     switch, either, _ = mismatch.argument.partition(" or ")
@@ -130,7 +130,7 @@ def checkpoints_without_optimizer_states(ctx: Context) -> Iterator[Finding]:
     reads="job",
 )
 def incompatible_with_deepspeed(ctx: Context) -> Iterator[Finding]:
-    """A launch file has a setting that its program rejects with this config, or with DeepSpeed at all.
+    """A launch file has a setting that its program rejects with this config, or with DeepSpeed in general.
 
     LLaMA-Factory rejects GaLore and APOLLO with DeepSpeed, and `pure_bf16`, Unsloth, KTransformers, PiSSA and
     `predict_with_generate` with ZeRO-3. Axolotl rejects the optimizers muon, polora, q_galore and flash_…,
@@ -161,7 +161,7 @@ def incompatible_with_deepspeed(ctx: Context) -> Iterator[Finding]:
 
 
 def _path_of_argument(job: LaunchedJob | None, setting: FailedFrameworkCheck) -> KeyPath:
-    """Return the path of the rejected key or, for a flag, of the command that contains it."""
+    """Return the path of the rejected key, or for a flag, of the command that contains it."""
     if job is None or job.arguments is None or job.line is not None:
         return setting.path
     return tuple(job.format.commands[0].split("."))

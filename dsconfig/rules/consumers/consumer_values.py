@@ -1,4 +1,4 @@
-"""Values that a consumer rejects, overwrites, ignores, or does not resolve."""
+"""Values that a consumer rejects, overwrites, ignores or does not resolve."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def _paths_of_auto(section: Mapping[str, Json], path: KeyPath) -> Iterator[KeyPath]:
-    """Yield the path of every "auto" in nested objects; like Accelerate, skip lists."""
+    """Yield the path of every "auto" in nested objects, skipping lists like Accelerate."""
     for key, value in section.items():
         if isinstance(value, dict):
             yield from _paths_of_auto(value, (*path, key))
@@ -495,7 +495,7 @@ def accumulation_under_no_sync(ctx: Context) -> Iterator[Finding]:
 
 
 def _trainer_version(ctx: Context) -> str | None:
-    """Return the Transformers version pinned beside an Accelerate launch file, whose script may use the Trainer."""
+    """Return the Transformers version pinned near an Accelerate launch file, whose script may use the Trainer."""
     from dsconfig.launch.requirements import pinned_consumer_version
 
     pinned = pinned_consumer_version("transformers", ctx.document.name)
@@ -508,7 +508,7 @@ _ALL = (*HUGGING_FACE, "lightning")
 
 
 class _UnusedKey(NamedTuple):
-    """Key without effect for some consumers, the reason, and what to do instead."""
+    """A key without effect for some consumers, the reason, and the alternative."""
 
     path: str
     consumers: tuple[str, ...]
@@ -589,7 +589,7 @@ def section_unused_by_consumer(ctx: Context) -> Iterator[Finding]:
 
 
 def _is_feature_requested(ctx: Context, path: str) -> bool:
-    """Whether the config requests the feature at `path`: with a switch that is on, or a section with a truthy value."""
+    """Return whether the config requests a feature, with a switch or a nonempty section."""
     value = ctx.raw(path)
     if not ctx.has(path) or ctx.key(path) is None:
         return False

@@ -1,4 +1,4 @@
-"""Plan that `dsconfig elastic run` derives from the `elasticity` section, independent of the release."""
+"""Check the plan that `dsconfig elastic run` derives from the `elasticity` section."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NAMED = re.compile(r"`elasticity\.(\w+)[^`]*`")
 
 
 def elastic_run_plan(ctx: Context) -> Plan | Exception | None:
-    """Return the plan for the `elasticity` section or the error, or None if the consumer is not `dsconfig elastic`."""
+    """Return the plan for the `elasticity` section or its error, or None for other consumers."""
     if not ctx.is_elastic:
         return None
     from elastic.errors import ElasticityError
@@ -36,7 +36,7 @@ def elastic_run_plan(ctx: Context) -> Plan | Exception | None:
 
 
 def planned_gpu_counts(ctx: Context) -> tuple[int, ...] | None:
-    """Return the GPU counts of the plan, or None if there is no plan."""
+    """Return the GPU counts in the plan, or None without a plan."""
     outcome = ctx.cached(elastic_run_plan)
     return None if outcome is None or isinstance(outcome, Exception) else outcome.gpu_counts
 

@@ -1,4 +1,4 @@
-"""Launch file of `accelerate launch` and its `deepspeed_config` block."""
+"""Launch files of `accelerate launch`, and their `deepspeed_config` block."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ PLUGIN = "accelerate utils/dataclasses.py:DeepSpeedPlugin"
 
 
 def accelerate_block(ctx: Context) -> JsonObject:
-    """Return the `deepspeed_config` block, or an empty object if the launch file does not launch DeepSpeed."""
+    """Return the `deepspeed_config` block; empty if the launch file does not launch DeepSpeed."""
     return deepspeed_block(ctx.data) if ctx.data.get("distributed_type") == "DEEPSPEED" else {}
 
 
 def accelerate_block_path(key: str) -> KeyPath:
-    """Return the path of a key of the `deepspeed_config` block."""
+    """Return the path of a key in the `deepspeed_config` block."""
     return (BLOCK, key)
 
 
@@ -176,7 +176,7 @@ _CONFIG = "accelerate commands/config/config_args.py:BaseConfig.from_yaml_file"
 
 @rule("DSC820", effect="rejected", source=_CONFIG, reads="launch file")
 def unknown_launch_key(ctx: Context) -> Iterator[Finding]:
-    """The launch file has a key that Accelerate does not know.
+    """The launch file has a key that is unknown to Accelerate.
 
     `accelerate launch` rejects unknown keys at the top level of the file. It silently ignores unknown keys in
     the `deepspeed_config` block. The block is not a DeepSpeed config, and accepts only two of DeepSpeed's keys;
@@ -232,14 +232,14 @@ _OPTIONS = frozenset(
 
 
 def _format_version(ctx: Context, key: str) -> str:
-    """Return a phrase with the version of Accelerate if other versions know the key, else an empty string."""
+    """Return a phrase with Accelerate's version if other versions have the key, else ""."""
     return (
         f" in {ctx.version}" if ctx.version and (version_adding_key(key) or version_removing_key(key)) else ""
     )
 
 
 def _suggest_replacement(key: str, known_keys: frozenset[str]) -> str:
-    """Suggest what to do about an unknown key at the top level of the launch file."""
+    """Suggest what to do about an unknown top-level key of the launch file."""
     if key in BLOCK_KEYS:
         return f"remove it, or move it into `{BLOCK}`"
     if since := version_adding_key(key):
@@ -251,7 +251,7 @@ def _suggest_replacement(key: str, known_keys: frozenset[str]) -> str:
 
 
 def _closest_key(key: str, value: Json, known_keys: frozenset[str]) -> str | None:
-    """Return the known key that `key` is most likely a typo of, or None.
+    """Return the known key of which `key` is most likely a typo, or None.
 
     No key of the block accepts an object or a list.
     """
@@ -268,7 +268,7 @@ def _launch_file_lexicon(words: frozenset[str]) -> WordIndex:
 
 @rule("DSC824", effect="rejected", source=ENVIRONMENT, reads="launch file")
 def unknown_mixed_precision(ctx: Context) -> Iterator[Finding]:
-    """`mixed_precision` of the launch file is not a value that Accelerate knows.
+    """`mixed_precision` in the launch file is not a value that Accelerate accepts.
 
     YAML parses an unquoted `no` as false, and `accelerate launch` then raises an AttributeError. Quote it:
     `"no"`.

@@ -1,4 +1,4 @@
-"""Flags of a launcher: conflicts, hostfiles, visible GPUs, and how the nodes find each other."""
+"""Launcher commands: conflicting flags, hostfiles, visible GPUs, and the address of the first node."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RUNNER = "launcher/runner.py:main"
 
 
 def _launcher_findings(ctx: Context, kind: Kind) -> Iterator[Finding]:
-    """Yield a finding for each launcher problem of one kind in the commands of a script or manifest."""
+    """Yield a finding for each launcher problem of one kind in a script's or manifest's commands."""
     try:
         problems = launcher_problems_in_script(ctx.document)
     except OSError:  # a note of the report says why
@@ -31,7 +31,7 @@ def _launcher_findings(ctx: Context, kind: Kind) -> Iterator[Finding]:
 
 
 def _path_of_command(job: LaunchedJob) -> KeyPath:
-    """Return the path of the command in a manifest, or an empty path for a script, which has only lines."""
+    """Return the path of the command in a manifest; empty for a script, which has only lines."""
     return () if job.line is not None else tuple(job.format.commands[0].split("."))
 
 

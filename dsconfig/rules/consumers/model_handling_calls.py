@@ -1,4 +1,4 @@
-"""Models that a program loads, prepares, counts or hands to a trainer in a way that the config does not allow."""
+"""Models that a program loads, prepares, counts or passes on in a way that conflicts with the config."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def model_loaded_on_one_rank_first(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC864", effect="altered", source="accelerate accelerator.py:Accelerator.prepare")
 def several_models_prepared(ctx: Context) -> Iterator[Finding]:
-    """The program trains several models with one `Accelerator`.
+    """The program trains several models with a single `Accelerator`.
 
     Accelerate makes one engine of each call of `prepare`. It raises "You can't use same `Accelerator()` instance with
     multiple models when using DeepSpeed" for two models in one call, and before 1.0 also for a second call. Since
@@ -90,7 +90,7 @@ def optimizer_prepared_alone(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC865", effect="wasteful", source="runtime/zero/partition_parameters.py:free_param")
 def sizes_of_partitions_counted(ctx: Context) -> Iterator[Finding]:
-    """The program counts elements with `numel()`, which is 0 for a partitioned parameter.
+    """The program counts elements with `numel()`, which returns 0 for a partitioned parameter.
 
     From the moment stage 3 has partitioned a parameter, its tensor on each rank is empty. The whole size is its
     attribute `ds_numel`.

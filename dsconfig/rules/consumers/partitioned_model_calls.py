@@ -1,4 +1,4 @@
-"""Calls of the Python program that generate, load or recompute with partitioned parameters, or set up accumulation."""
+"""Program calls that conflict with partitioned parameters, or with the configured accumulation steps."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def accumulation_of_accelerator(ctx: Context) -> Iterator[Finding]:
 
 
 def _is_before(ctx: Context, release: str, program: str = "accelerate") -> bool:
-    """Return whether all versions of `program` that the job may run with are older than `release`."""
+    """Return whether every version of `program` that the job may use is older than `release`."""
     from dsconfig.core.version_ranges import parse_version_range
 
     known = program_versions(ctx, program)
@@ -114,7 +114,7 @@ def _is_before(ctx: Context, release: str, program: str = "accelerate") -> bool:
     source="runtime/zero/partition_parameters.py:Init",
 )
 def construction_inside_construction(ctx: Context) -> Iterator[Finding]:
-    """A `deepspeed.zero.Init` context contains another one, or the call of `deepspeed.initialize`.
+    """`deepspeed.initialize`, or another `zero.Init` context, runs inside a `deepspeed.zero.Init` context.
 
     The engine is then partitioned like a model, and `initialize` ends in a RecursionError. `initialize` leaves the
     context since 0.7.0, and contexts may be nested since 0.9.1.
@@ -138,7 +138,7 @@ def construction_inside_construction(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC854", effect="altered", source="transformers generation/utils.py:GenerationMixin.generate")
 def generation_without_synchronization(ctx: Context) -> Iterator[Finding]:
-    """The program generates at stage 3 without `synced_gpus`, so a rank that ends earlier leaves the others waiting.
+    """The program generates at stage 3 without `synced_gpus`, so ranks that finish early make the others hang.
 
     Each forward pass gathers parameters from all ranks. Ranks whose sequences end earlier stop calling the model, and
     the others wait until NCCL times out. Transformers from 4.28 on synchronizes the ranks itself if it knows about

@@ -1,4 +1,4 @@
-"""Calls of the Python program that do not work with the settings of its config."""
+"""Calls in the Python program that conflict with settings of its config."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def is_named(ctx: Context) -> bool:
 def at_stage(
     ctx: Context, use: ConfigSensitiveCall, consequence: str, help: str, effect: EffectName | None = None
 ) -> Finding:
-    """Build a finding about a call in a program, located at the ZeRO stage in the config."""
+    """Build a finding about a program's call, located at the ZeRO stage in the config."""
     return ctx.at(
         stage_path(ctx), f"{use.location} calls `{use.text}`: {consequence}", help=help, effect=effect
     )
@@ -47,7 +47,7 @@ def at_stage(
     source="transformers integrations/accelerate.py:check_and_set_device_map",
 )
 def device_map_with_deepspeed(ctx: Context) -> Iterator[Finding]:
-    """The program loads the model with `device_map` or `low_cpu_mem_usage`, which ZeRO stage 3 does not allow.
+    """The program loads the model with `device_map` or `low_cpu_mem_usage`, which ZeRO stage 3 does not support.
 
     Stage 3 partitions the model while it is loaded. If the training arguments exist by then, `from_pretrained`
     raises "DeepSpeed Zero-3 is not compatible with passing a `device_map`"; `low_cpu_mem_usage=True` is rejected
@@ -84,7 +84,7 @@ def device_map_with_deepspeed(ctx: Context) -> Iterator[Finding]:
 
 
 def _rejects_low_memory_load(ctx: Context) -> bool:
-    """Return whether Transformers still reads `low_cpu_mem_usage`; an unknown version counts as a new one."""
+    """Return whether Transformers rejects `low_cpu_mem_usage`, which unknown versions do not."""
     if ctx.consumer != "transformers" or ctx.version is None:
         return False
     parts = ctx.version.split(".")
@@ -236,7 +236,7 @@ def prepared_without_loader(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC840", effect="altered", source=_PREPARE)
 def optimizer_in_code_and_config(ctx: Context) -> Iterator[Finding]:
-    """The program and the config disagree on who creates the optimizer or the schedule.
+    """The program and the config disagree on which of them creates the optimizer or the scheduler.
 
     Accelerate requires `DummyOptim` exactly if the config has an `optimizer`, and `DummyScheduler` if it has a
     `scheduler`. It raises "You cannot specify an optimizer in the config file and in the code at the same time"
@@ -277,7 +277,7 @@ _CREATED: tuple[tuple[str, str, Kind, Kind], ...] = (
     source="runtime/engine.py:DeepSpeedEngine._configure_zero_optimizer",
 )
 def zero_without_optimizer(ctx: Context) -> Iterator[Finding]:
-    """The program starts an engine at stage 1 or 2 without an optimizer, as for a frozen reference model.
+    """The program starts an engine without an optimizer at stage 1 or 2, for example for a reference model.
 
     Neither the config has an `optimizer`, nor does the program pass one: DeepSpeed raises "zero stage 2 requires
     an optimizer". Only stage 3 partitions a model without an optimizer, and stage 0 needs none.
@@ -307,7 +307,7 @@ def zero_without_optimizer(ctx: Context) -> Iterator[Finding]:
     source="runtime/engine.py:DeepSpeedEngine.load_checkpoint",
 )
 def checkpoint_loaded_without_optimizer(ctx: Context) -> Iterator[Finding]:
-    """The program loads a checkpoint at stage 3 into an engine without an optimizer, as for inference.
+    """The program loads a checkpoint at stage 3 into an engine that has no optimizer.
 
     Without an optimizer, stage 3 uses `DeepSpeedZeRoOffload`, which gathers parameters but cannot load a checkpoint:
     "'DeepSpeedZeRoOffload' object has no attribute 'load_state_dict'", or `_restore_from_bit16_weights` with
@@ -332,7 +332,7 @@ def checkpoint_loaded_without_optimizer(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC848", effect="altered", source="runtime/zero/partition_parameters.py:Init")
 def partitioned_below_stage_3(ctx: Context) -> Iterator[Finding]:
-    """The program builds the model in `deepspeed.zero.Init`, but the stage is below 3.
+    """The program builds the model under `deepspeed.zero.Init`, but the stage is below 3.
 
     `zero.Init` partitions parameters, which only stage 3 gathers again. Below, the modules compute with parameters
     of size 0 and fail, for example with "'weight' must be 2-D". `enabled=` switches it off for other stages.

@@ -1,4 +1,4 @@
-"""Optimizer and schedule arguments of the job that have no effect because of the config's sections."""
+"""Optimizer and scheduler arguments of the job that the config's sections override."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _MATCH = "transformers integrations/deepspeed.py:HfTrainerDeepSpeedConfig.fill_m
 
 
 def _launch_argument(ctx: Context, name: str) -> Json:
-    """Return an argument that the launch file itself sets, or None if it is not set or unknown."""
+    """Return an argument that the launch file itself sets, or None if it is unset or unknown."""
     if ctx.consumer != "transformers" or ctx.arguments is None:
         return None
     return ctx.arguments.explicit.get(name)
 
 
 def _argument_label(ctx: Context, name: str) -> str:
-    """Return the name of an argument for messages, spelled as in the launch file."""
+    """Return an argument's name as spelled in the launch file."""
     spelled = ctx.arguments.spelled if ctx.arguments else {}
     return f"`{spelled.get(name, name)}` of the job"
 
 
 class _ScheduleCurve(NamedTuple):
-    """Course of a DeepSpeed schedule, and the Trainer's names for the same course."""
+    """The shape of a DeepSpeed schedule, and the Trainer's names for the same shape."""
 
     names: frozenset[str]
     course: str
@@ -63,7 +63,7 @@ _CURVES_OF_TORCH: Mapping[str, frozenset[str]] = {
 
 @rule("DSC829", effect="ignored", source=_SECTIONS)
 def schedule_argument_overridden(ctx: Context) -> Iterator[Finding]:
-    """The job asks for another schedule than the `scheduler` section describes, and the section wins.
+    """The job requests a different schedule than the `scheduler` section, which takes precedence.
 
     The Trainer creates a schedule from `lr_scheduler_type` only if the config has no `scheduler`. `WarmupLR`
     is `constant_with_warmup`, `WarmupDecayLR` is `linear`, and `WarmupCosineLR` is `cosine`: with `WarmupLR`
@@ -126,7 +126,7 @@ _OPTIMS: Mapping[str, frozenset[str]] = {
 
 @rule("DSC830", effect="ignored", source=_SECTIONS)
 def optimizer_argument_overridden(ctx: Context) -> Iterator[Finding]:
-    """The job asks for another optimizer than the `optimizer` section describes, and the section wins.
+    """The job requests a different optimizer than the `optimizer` section, which takes precedence.
 
     The Trainer creates the optimizer of `optim` only if the config has no `optimizer`. An 8-bit or paged
     optimizer that is meant to save memory is then not used. `adafactor` is even rejected: "Only one optimizer
@@ -174,7 +174,7 @@ _ADAM_DEFAULTS = {"adam_beta1": 0.9, "adam_beta2": 0.999, "adam_epsilon": 1e-8}
 
 @rule("DSC831", effect="altered", source=_CPU_ADAM)
 def optimizer_argument_under_offload(ctx: Context) -> Iterator[Finding]:
-    """The optimizer is offloaded, and Accelerate replaces the one that the job asks for with `DeepSpeedCPUAdam`.
+    """The optimizer is offloaded, so Accelerate replaces the requested one with `DeepSpeedCPUAdam`.
 
     Without an `optimizer` section the Trainer creates the optimizer of `optim`. Accelerate then creates
     DeepSpeed's CPU Adagrad or Lion for PyTorch's or a 32-bit one of bitsandbytes, and `DeepSpeedCPUAdam` for
@@ -238,7 +238,7 @@ _ADAMW_32_BIT = frozenset({"paged_adamw_32bit"})
 
 
 class _ArgumentReplacedByDefault(NamedTuple):
-    """Key that a section lacks, the arguments that are therefore not applied, and what DeepSpeed uses instead."""
+    """A missing key, the arguments that are therefore ignored, and the default that DeepSpeed uses."""
 
     section: str
     key: str
@@ -249,7 +249,7 @@ class _ArgumentReplacedByDefault(NamedTuple):
 
 @rule("DSC832", effect="altered", source=_MATCH)
 def argument_without_key(ctx: Context) -> Iterator[Finding]:
-    """The job sets an argument whose key is missing in the config, so DeepSpeed uses a default instead.
+    """The job sets an argument whose key the config lacks, so DeepSpeed uses its default instead.
 
     The Trainer replaces "auto", and compares written values with its arguments. It adds no key: if `optimizer`
     has no `lr`, DeepSpeed trains with 0.001 whatever `--learning_rate` says, and without `gradient_clipping`
@@ -297,7 +297,7 @@ def _can_add_key(ctx: Context, section: str) -> bool:
 
 
 def _given_arguments(ctx: Context, *names: str) -> tuple[str, ...]:
-    """Return the names of the arguments that the launch file sets to a number."""
+    """Return the arguments that the launch file sets to a number."""
     return tuple(name for name in names if as_number(_launch_argument(ctx, name)) is not None)
 
 
@@ -330,7 +330,7 @@ def _unapplied_optimizer_arguments(ctx: Context) -> Iterator[_ArgumentReplacedBy
 
 
 def _equals_default(ctx: Context, key: str, given: tuple[str, ...], value: Json) -> bool:
-    """Return whether the arguments equal the value that DeepSpeed uses anyway, or that value is unknown."""
+    """Return whether the arguments equal the value that DeepSpeed uses, or that value is unknown."""
     if key == "betas":
         pair = value if isinstance(value, list) and len(value) == 2 else None
         index = {"adam_beta1": 0, "adam_beta2": 1}
@@ -368,7 +368,7 @@ def _unapplied_schedule_arguments(ctx: Context) -> Iterator[_ArgumentReplacedByD
 
 
 def _schedule_sets_learning_rate(ctx: Context) -> bool:
-    """Return whether the schedule of the config sets the learning rate, so that the optimizer's is not used."""
+    """Return whether the configured schedule overrides the optimizer's learning rate."""
     chosen = built_scheduler(ctx) if ctx.has("scheduler.type") else None
     if chosen is None or chosen.kind is None:
         return False

@@ -1,4 +1,4 @@
-"""`data_routing`: random-LTD, and data-efficiency switches without effect."""
+"""`data_routing`: random-LTD, and switches that have no effect."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def incomplete_random_ltd(ctx: Context) -> Iterator[Finding]:
 
 
 def _schedule_grows(schedule: JsonObject) -> bool:
-    """Return whether the schedule grows from a lower to a higher value; with equal bounds it is constant."""
+    """Return whether a schedule's upper bound exceeds its lower bound, so that it is not constant."""
     low, high = schedule.get("min_value"), schedule.get("max_value")
     return isinstance(low, int | float) and isinstance(high, int | float) and low < high
 
@@ -86,7 +86,7 @@ def _report_missing_keys(
 
 @rule("DSC959", effect="crashes", since="0.8.0", source=f"{_SCHEDULER}, get_value")
 def unfinished_part_of_random_ltd(ctx: Context) -> Iterator[Finding]:
-    """Random-LTD is on with a feature that DeepSpeed never implemented.
+    """Random-LTD is on with a feature that DeepSpeed does not implement.
 
     `layer_token_lr_schedule` raises NotImplementedError if it is on, and a KeyError without `enabled`. Every
     `schedule_type` except fixed_linear fails in the first step.
@@ -210,7 +210,7 @@ def outer_switch_without_effect(ctx: Context) -> Iterator[Finding]:
 
 
 def _report_without_effect(ctx: Context, path: str, switches: list[str]) -> Finding:
-    """Report all techniques that stay on in one diagnostic, because switching off one of them would not resolve it."""
+    """Report all techniques that stay on as one diagnostic, because all must be switched off."""
     names = {switch: f"`{switch.split('.')[-2]}`" for switch in switches}
     stays = f"{join_alternatives(names.values(), 'and')} {'stays' if len(switches) == 1 else 'stay'} on"
     return ctx.at(

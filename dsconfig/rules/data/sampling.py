@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def report_missing_key(ctx: Context, section: str, technique: str, key: str, meaning: str) -> Finding:
-    """Report that `technique` is on, but its `key` is not set."""
+    """Report that a technique is on without its required key."""
     switch = ctx.raw(f"{section}.enabled")
     truth = (
         ""
@@ -44,7 +44,7 @@ NEW = "data_efficiency.data_sampling.curriculum_learning"
 
 
 class Curriculum(NamedTuple):
-    """Curriculum scheduler: path and data of its section, effect of an error, and required keys."""
+    """A curriculum: its path, data, required keys, and the effect of an error."""
 
     path: KeyPath
     data: JsonObject
@@ -53,7 +53,7 @@ class Curriculum(NamedTuple):
 
     @property
     def config(self) -> JsonObject:
-        """The `schedule_config` of the curriculum, or an empty object if it is missing or not an object."""
+        """The curriculum's `schedule_config`; empty if missing or not an object."""
         config = self.data.get("schedule_config")
         return config if isinstance(config, dict) else {}
 
@@ -81,7 +81,7 @@ def _metric_keys(metric: JsonObject) -> Iterator[str]:
 
 
 def curriculum_metrics(ctx: Context) -> JsonObject:
-    """Return the metrics of the data-efficiency curriculum, or an empty object if the curriculum is off."""
+    """Return the metrics of the data-efficiency curriculum; empty if it is off."""
     section = ctx.raw(NEW)
     if not isinstance(section, dict) or not section.get("enabled") or ctx.before("0.8.0"):
         return {}
@@ -192,7 +192,7 @@ def _report_missing_keys(ctx: Context, curriculum: Curriculum) -> Iterator[Findi
 def _report_missing_in_section(
     ctx: Context, curriculum: Curriculum, missing: list[str], schedule_type: str
 ) -> Finding:
-    """Report the missing keys of a curriculum's section, and a `schedule_config` that the schedule type requires."""
+    """Report a curriculum's missing keys, including a `schedule_config` that its schedule type requires."""
     reasons = []
     if missing:
         reasons.append(f"no {join_alternatives(f'`{key}`' for key in missing)}, which a curriculum requires")
@@ -219,7 +219,7 @@ def _report_missing_in_section(
 def _report_missing_in_schedule_config(
     ctx: Context, curriculum: Curriculum, missing: list[str], schedule_type: str
 ) -> Finding:
-    """Report the missing keys of a curriculum's `schedule_config`."""
+    """Report the keys that a curriculum's `schedule_config` lacks."""
     path, config = (*curriculum.path, "schedule_config"), curriculum.data["schedule_config"]
     requires = f"the schedule {quote_value(schedule_type)} requires"
     if isinstance(config, dict):
@@ -237,7 +237,7 @@ def _report_missing_in_schedule_config(
 
 
 def _example_schedule_config(schedule_type: str, config: JsonObject) -> JsonObject:
-    """Return an example `schedule_config` for the schedule type.
+    """Return an example `schedule_config` for a schedule type.
 
     The example matches the length of `difficulty` or `max_step`, if one of them is set.
     """

@@ -1,1 +1,1 @@
-"""Offloading to host memory and NVMe: required stages, devices and optimizers."""
+"""Offloading to host memory and NVMe: the stage, device and optimizer it needs, and memory limits."""

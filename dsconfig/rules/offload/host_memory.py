@@ -1,4 +1,4 @@
-"""Host memory and NVMe buffers compared with what a known model offloads."""
+"""Compare host memory and NVMe buffers with what a known model needs."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def host_memory_exceeded(ctx: Context) -> Iterator[Finding]:
 
 
 def _key_with_most_host_memory(ctx: Context) -> str:
-    """Return the key that uses most host memory: an offload section, or the stage, which flattens weights there."""
+    """Return the key that accounts for most host memory: an offload section, or the stage."""
     sections = [
         key for key in (OPTIMIZER, PARAM) if offload_keys(ctx, key) and offload_device(ctx, key) != "none"
     ]
@@ -98,7 +98,7 @@ def _ranks_per_host(ctx: Context) -> int:
 
 
 def _host_estimate(ctx: Context) -> Estimate:
-    """Return the estimate of `dsconfig memory` for one short sample, because the host holds no activations."""
+    """Return the memory estimate for one short sample; activations do not matter for the host."""
     from dsconfig.memory import (
         HOST_BUILD,
         SCRIPT_OPTIMIZER,
@@ -135,7 +135,7 @@ ZENFLOW = "zero_optimization.zenflow"
 
 
 class _LazyEffectiveValues(Mapping[str, Json]):
-    """Effective values of a config, resolved on first access."""
+    """The effective values of a config, resolved on first access."""
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx

@@ -1,1 +1,1 @@
-"""Optimizer section: its type, its params, and how they interact with ZeRO and offloading."""
+"""The optimizer section: its type and params, and how they interact with ZeRO and offloading."""

@@ -1,4 +1,4 @@
-"""Optimizer classes: Adam, Lamb, Lion and 1-bit optimizers, and which of them ZeRO supports."""
+"""Requirements of Adam, Lamb, Lion and the 1-bit optimizers, and which optimizers ZeRO supports."""
 
 from __future__ import annotations
 
@@ -505,7 +505,7 @@ Source: runtime/zero/utils.py, `ZERO_SUPPORTED_OPTIMIZERS`.
 
 @rule("DSC535", effect="crashes", source="runtime/engine.py:DeepSpeedEngine._do_optimizer_sanity_check")
 def untested_optimizer_with_zero(ctx: Context) -> Iterator[Finding]:
-    """ZeRO is enabled with an optimizer that it is not tested with.
+    """ZeRO is enabled with an optimizer class with which it is not tested.
 
     ZeRO is tested with Adam, AdamW, Adagrad, Lion and Muon. Engine initialization rejects every other class
     (`Lamb`, the optimizers of `mup`, the rest of `torch.optim`, and ZenFlow's Adam up to 0.19.2) unless

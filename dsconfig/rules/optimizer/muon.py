@@ -22,7 +22,7 @@ _QUANTIZED = "zero_optimization.zero_quantized_gradients"
 
 
 def is_muon(ctx: Context) -> bool:
-    """Return whether the optimizer is Muon, and the release has it."""
+    """Return whether the optimizer is Muon and the release supports it."""
     type_name = written_type(ctx, "optimizer")
     return (
         type_name is not None
@@ -32,7 +32,7 @@ def is_muon(ctx: Context) -> bool:
 
 
 def requires_reduce_scatter_off(ctx: Context) -> bool:
-    """Return whether Muon is offloaded at stage 1 or 2 in a release that then needs `reduce_scatter` to be false."""
+    """Return whether offloaded Muon at stage 1 or 2 requires `reduce_scatter` to be false."""
     if not ctx.between("0.19.3", "0.19.5") or not is_muon(ctx) or stage_if_configured(ctx) not in (1, 2):
         return False
     return offload_device(ctx, OPTIMIZER) != "none"

@@ -1,4 +1,4 @@
-"""Muon with a known model: models that Muon does not suit. A check without a model does not load this module."""
+"""Models for which Muon does not work; loaded only if the model is known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Optimizer section: its `type`, the params of that type, and errors while DeepSpeed loads them."""
+"""The optimizer section: its `type`, the params of that type, and errors while the config is loaded."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def optimizer_type_not_a_name(ctx: Context) -> Iterator[Finding]:
 
 
 def _params_checked_on_load(ctx: Context) -> Json:
-    """Return the params that DeepSpeed checks while it loads a config, which it does only if the optimizer has a type.
+    """Return the params that DeepSpeed checks while loading the config, if the optimizer has a type.
 
     Raises:
         SkipRule: the section has no params or no type, or DeepSpeed rejects it.
@@ -252,7 +252,7 @@ def _why_type_is_unknown(ctx: Context, kind: TypeInfo | None, type_name: str) ->
 
 
 def _closest_type(type_name: str, ctx: Context) -> str | None:
-    """Return the available type that an unknown type name most likely stands for, or None if none is close."""
+    """Return the available type that an unknown one most likely stands for, or None."""
     from dsconfig.rules._suggest_key import closest_word, is_same_spelling
 
     candidates = [*OPTIMIZERS, *supported_types(ctx, "Optimizer")]
@@ -355,7 +355,7 @@ def _list_accepted_params(chosen: BuiltClass) -> str:
 
 
 def _why_param_is_unknown(ctx: Context, chosen: BuiltClass, key: str) -> tuple[str, list[tuple[str, str]]]:
-    """Return why the class is built or rejects the argument, and the location of the key that selects the class."""
+    """Return why the built class rejects a param, and the key that selects the class."""
     if chosen.kind is None or chosen.kind.params is None:
         return "", []
     if chosen.name == "Muon" and key in OPTIMIZERS["Muon"].arguments:
@@ -412,7 +412,7 @@ _NOT_NEGATIVE = ("lr", "weight_decay", "eps")
 
 @rule("DSC512", effect="crashes", source="torch.optim:Optimizer")
 def optimizer_param_out_of_range(ctx: Context) -> Iterator[Finding]:
-    """A param is out of the range that PyTorch's class accepts.
+    """A param is outside the range that PyTorch's class accepts.
 
     The classes of `torch.optim` validate their arguments, including those built for `torch_adam` and for
     `Adagrad` without offloading. DeepSpeed's own classes do not.
@@ -447,7 +447,7 @@ def _may_be_out_of_range(value: Json) -> bool:
 
 
 def _find_range_violation(key: str, value: Json) -> tuple[tuple[int, ...], str] | None:
-    """Return the index of the invalid element, if any, and the accepted values, or None for a valid value."""
+    """Return the index of the invalid element, if any, and the accepted values; None if valid."""
     if key in _NOT_NEGATIVE and is_number(value) and value < 0:
         return (), "a number of at least 0"
     if key == "betas" and isinstance(value, list) and len(value) == 2:
@@ -459,7 +459,7 @@ def _find_range_violation(key: str, value: Json) -> tuple[tuple[int, ...], str] 
 
 @rule("DSC513", effect="crashes", source="runtime/engine.py:DeepSpeedEngine._take_model_step")
 def optimizer_that_cannot_step(ctx: Context) -> Iterator[Finding]:
-    """A `torch.optim` class with which the engine cannot take a step.
+    """The engine cannot take a step with this class of `torch.optim`.
 
     `LBFGS` needs a closure that evaluates the model again, but the engine calls `step` without one. `SGD`
     rejects `nesterov` without `momentum` or with `dampening`.

@@ -1,4 +1,4 @@
-"""`torch_autocast`: conflicts, dtypes without effect, and modules that cannot be imported."""
+"""`torch_autocast`: conflicts, unsupported dtypes, and modules that cannot be imported."""
 
 from __future__ import annotations
 

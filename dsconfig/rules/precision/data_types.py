@@ -1,4 +1,4 @@
-"""`data_types`: the dtype of accumulated gradients, and settings that it leaves without effect."""
+"""`data_types`: unsupported dtypes of accumulated gradients, and settings without effect."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def parameter_format_contradicts_precision(ctx: Context) -> Iterator[Finding]:
 
 
 def _how_to_train_in_dtype(dtype: str, model_dtype: str) -> str:
-    """Return how to make the model train in the dtype, or an empty string if it cannot, as with int8."""
+    """Return how to train the model in a dtype, or "" if that is impossible, as for int8."""
     steps = [f"set `{model_dtype}.enabled` to `false`"] if model_dtype != "fp32" else []
     steps += [f"set `{dtype}.enabled` to `true`"] if dtype in ("fp16", "bf16") else []
     return " and ".join(steps) if dtype in ("fp16", "bf16", "fp32") else ""
@@ -213,7 +213,7 @@ def gradient_accumulation_format_unsupported(ctx: Context) -> Iterator[Finding]:
 
 
 def _report_fp32_default(ctx: Context) -> Iterator[Finding]:
-    """Report the fp32 default of 0.7.6 for a bf16 model with ZeRO (`DeepSpeedEngine.get_data_types`)."""
+    """Report that 0.7.6 accumulates gradients of a bf16 model in fp32 by default, which ZeRO rejects."""
     enabled_key = enabled_bf16_path(ctx)
     if enabled_key is None or ctx.is_on("fp16.enabled") or effective_stage(ctx) == 0:
         return
@@ -228,7 +228,7 @@ def _report_fp32_default(ctx: Context) -> Iterator[Finding]:
 
 
 def _report_fp32_only_accumulation(ctx: Context) -> Finding:
-    """Report that the bf16 wrapper without ZeRO accumulates only in fp32, up to 0.17.5."""
+    """Report that up to 0.17.5, a bf16 model without ZeRO accumulates only in fp32."""
     return ctx.at(
         _ACCUMULATION,
         f"`grad_accum_dtype` is {quote_value(ctx.value(_ACCUMULATION))}, but without ZeRO DeepSpeed"
@@ -240,7 +240,7 @@ def _report_fp32_only_accumulation(ctx: Context) -> Finding:
 
 
 def _suggest_accumulating_stage(ctx: Context, model_dtype: str | None, dtype: str) -> str:
-    """Suggest another remedy with ZeRO off: a stage that accumulates in this dtype and averages (DSC417)."""
+    """Suggest a ZeRO stage that accumulates in this dtype and averages gradients (DSC417)."""
     if (model_dtype, dtype) == ("bf16", "fp32") and offload_device(ctx, OPTIMIZER) != "cpu":
         return "remove the key, or use ZeRO stage 1"
     return "or remove the key" if ctx.data.get("pipeline") else "remove the key, or use ZeRO stage 3"
@@ -362,7 +362,7 @@ _REDUCED = "runtime/zero/stage_1_and_2.py:DeepSpeedZeroOptimizer.get_gradient_fo
 
 @rule("DSC417", effect="altered", since="0.10.1", until="0.19.7", source=_REDUCED)
 def gradients_of_ranks_not_averaged(ctx: Context) -> Iterator[Finding]:
-    """Stage 1 accumulates gradients in another dtype than the model's, and never averages them over ranks.
+    """Stage 1 accumulates gradients in a dtype other than the model's, and never averages them over ranks.
 
     The ranks reduce a copy in the model's dtype, and up to 0.19.7 the average stays in that copy. Each rank
     updates its partition with the gradients of its own samples, and nothing is raised: with two ranks whose
@@ -400,7 +400,7 @@ def gradients_of_ranks_not_averaged(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC418", effect="crashes", since="0.10.1", until="0.16.4", source=_REDUCED)
 def overlap_before_gradients_are_there(ctx: Context) -> Iterator[Finding]:
-    """`overlap_comm` sends gradients at stage 1 before they exist in the dtype of `grad_accum_dtype`.
+    """With `overlap_comm`, stage 1 sends gradients before they exist in `grad_accum_dtype`.
 
     Up to 0.16.4, gradients are converted to `grad_accum_dtype` after the backward pass, but `overlap_comm`
     sends them while it runs: "'NoneType' object has no attribute 'view'". Reported only when each step has
@@ -428,7 +428,7 @@ def overlap_before_gradients_are_there(ctx: Context) -> Iterator[Finding]:
 
 
 def _has_separate_gradients(ctx: Context) -> bool:
-    """Return whether ZeRO stage 1 keeps gradients in a dtype other than the model's (`use_grad_accum_attribute`)."""
+    """Return whether stage 1 keeps gradients in another dtype than the model's."""
     dtype = normalize_dtype(ctx.value(_ACCUMULATION)) if ctx.has(_ACCUMULATION) else None
     return (
         dtype not in (None, training_dtype(ctx))

@@ -1,4 +1,4 @@
-"""`fp16` and `bf16`: conflicts, load errors, 16-bit master weights and optimizer states."""
+"""`fp16` and `bf16`: conflicts, rejected settings, 16-bit master weights and optimizer states."""
 
 from __future__ import annotations
 
@@ -301,7 +301,7 @@ _BF16 = "bf16_master_weights_and_grads"
 
 
 class _HalfPrecisionKey(NamedTuple):
-    """Key that keeps more than the model in 16 bits."""
+    """A key that keeps master weights or optimizer states in 16 bits."""
 
     section: str
     key: str
@@ -415,7 +415,7 @@ _CPU_ADAM = ("adam", "adamw")
 
 
 class _CpuAdamObstacle(NamedTuple):
-    """Reason why DeepSpeed does not use its CPU Adam, the key that sets it, and the remedy."""
+    """Why DeepSpeed does not use its CPU Adam, the key responsible, and the remedy."""
 
     description: str
     path: str | None
@@ -434,7 +434,7 @@ def _master_weights_key(ctx: Context) -> str | None:
 
 
 def _may_stay_on_gpu(ctx: Context) -> bool:
-    """Return whether bf16 optimizer states lift the requirement of DeepSpeedCPUAdam."""
+    """Return whether bf16 optimizer states make DeepSpeedCPUAdam unnecessary."""
     return ctx.before("0.19.1") or offload_device(ctx, OPTIMIZER) == "none"
 
 

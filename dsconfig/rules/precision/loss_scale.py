@@ -1,4 +1,4 @@
-"""Loss scale of fp16: rejected values, and settings that are ignored or harmful."""
+"""fp16 loss scaling: rejected values, and settings that are ignored or harmful."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def _spells_integer(text: str) -> bool:
 
 @rule("DSC306", effect="rejected", since="0.19.3", source=f"{_FP16}._validate_dynamic_loss_scale_params")
 def adapting_loss_scale_without_room(ctx: Context) -> Iterator[Finding]:
-    """With dynamic loss scaling, `loss_scale_window` or `min_loss_scale` is not positive.
+    """`loss_scale_window` or `min_loss_scale` is not positive, although the loss scale is dynamic.
 
     DeepSpeed may raise the scale every `loss_scale_window` steps and never lowers it below `min_loss_scale`.
     With a fixed scale, or if `fp16` is not enabled, both keys are unused and may be any integer.
@@ -240,7 +240,7 @@ def loss_scale_never_lowered(ctx: Context) -> Iterator[Finding]:
 
 
 class _UsefulRange(NamedTuple):
-    """Useful range of a setting of the loss scaler."""
+    """The useful range of a loss scaling setting."""
 
     key: str
     minimum: int

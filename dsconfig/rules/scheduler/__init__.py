@@ -1,1 +1,1 @@
-"""Scheduler section: its type, its params, and how they interact with the optimizer's."""
+"""The scheduler section: its type and params, and how they interact with the optimizer's."""

@@ -1,4 +1,4 @@
-"""Learning rates of a schedule: bounds, warmup, cycles and step counts."""
+"""Learning rate schedules: bounds, warmup, cycles and step counts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MAX = "scheduler.params.warmup_max_lr"
 
 @rule("DSC570", effect="altered", source=f"{_FILE}:WarmupLR.__init__")
 def learning_rate_replaced_by_schedule(ctx: Context) -> Iterator[Finding]:
-    """The schedule rises to another learning rate than the optimizer's, which is then never used.
+    """The schedule rises to a learning rate other than the optimizer's, which is therefore never used.
 
     `warmup_max_lr` is the rate that is used. If it is absent, `WarmupLR` uses the optimizer's `lr` since
     0.17.2, and 0.001 before. `WarmupDecayLR` always uses 0.001. If it is null (0.17.2 and later), both use
@@ -209,7 +209,7 @@ _MIN_STEPS = 500
 
 
 def _warmup_steps(ctx: Context) -> Json:
-    """Return the number of warmup steps, explicit or by default, or None if the schedule has none.
+    """Return the number of warmup steps, or None if the schedule has no warmup.
 
     Raises:
         SkipRule: the consumer resolves the number.
@@ -420,7 +420,7 @@ def _format_value_with_type(value: Json) -> str:
 
 
 def _describe_accepted_values(ctx: Context, chosen: BuiltClass, key: str) -> str | None:
-    """Return the values that the release accepts, as a phrase, or None if the configured value is valid."""
+    """Describe the values that the release accepts, or return None if the configured one is valid."""
     if chosen.kind is None:
         return None
     if key in _POSITIVE_INTEGERS:
@@ -514,7 +514,7 @@ def cycled_momentum_over_betas(ctx: Context) -> Iterator[Finding]:
 
 
 def _has_betas(ctx: Context) -> bool:
-    """Return whether the configured optimizer has `betas` among its defaults; Muon has none."""
+    """Return whether the configured optimizer class has `betas`; Muon does not."""
     chosen = built_optimizer(ctx)
     return chosen is not None and chosen.name != "Muon" and "betas" in chosen.accepts
 

@@ -1,4 +1,4 @@
-"""Scheduler section: its `type`, the params of that type, and PyTorch's schedulers."""
+"""The scheduler section: its `type`, the params of that type, and PyTorch's schedulers."""
 
 from __future__ import annotations
 
@@ -259,7 +259,7 @@ def _describe_first_release(ctx: Context, chosen: BuiltClass, key: str) -> str:
 
 
 def _types_accepting(ctx: Context, key: str) -> list[str]:
-    """Return the scheduler types that accept the param `key` and all other params in the section."""
+    """Return the scheduler types that accept the param `key` along with all other params."""
     arguments = configured_params(ctx, "scheduler").keys()
     types = []
     for kind in types_of_section("Scheduler").values():
@@ -346,7 +346,7 @@ def scheduler_of_torch_around_wrapper(ctx: Context) -> Iterator[Finding]:
 
 
 def _why_optimizer_is_wrapped(ctx: Context) -> tuple[str | None, list[tuple[str, str]]]:
-    """Return why the engine wraps the optimizer (None if it does not), and the location of the key that sets it."""
+    """Return why the engine wraps the optimizer, or None, and the key responsible."""
     if stage_if_configured(ctx) > 0:
         return describe_stage(ctx).replace("the stage", "the ZeRO stage"), related_stage_key(ctx)
     dtype = training_dtype(ctx)
@@ -383,7 +383,7 @@ def plateau_without_metric(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC553", effect="crashes", source=_BUILD)
 def scheduler_of_objects(ctx: Context) -> Iterator[Finding]:
-    """A PyTorch scheduler needs Python objects, which a config cannot contain.
+    """A PyTorch scheduler requires Python objects, which a config cannot contain.
 
     Bad:
 

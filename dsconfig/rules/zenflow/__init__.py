@@ -1,1 +1,1 @@
-"""ZenFlow: its requirements, and how its intervals fit together."""
+"""ZenFlow: its requirements and its intervals."""

@@ -103,7 +103,7 @@ def accumulation_set_by_zenflow(ctx: Context) -> Iterator[Finding]:
     source="runtime/zenflow/zenflow_stage_1_and_2.py:ZenFlowZeroOptimizer._process_selected_fp32_groups_grad",
 )
 def zenflow_beside_other_gradients(ctx: Context) -> Iterator[Finding]:
-    """ZenFlow is enabled at stage 1, but `data_types.grad_accum_dtype` is not the model's dtype.
+    """ZenFlow is enabled at stage 1 with a `data_types.grad_accum_dtype` other than the model's dtype.
 
     Stage 1 then moves gradients into a separate attribute. ZenFlow reads its selection from the usual one,
     which is empty: the first backward pass fails with "'NoneType' object is not subscriptable". Stage 2 does

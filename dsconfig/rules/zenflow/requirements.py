@@ -17,7 +17,7 @@ ZENFLOW = f"{ZERO}.zenflow"
 
 
 def uses_zenflow(ctx: Context) -> bool:
-    """Return whether ZenFlow is enabled: its section is present, even if empty."""
+    """Return whether ZenFlow is enabled, which even an empty section does."""
     return ctx.has(ZENFLOW) and isinstance(ctx.value(ZENFLOW), dict)
 
 

@@ -176,7 +176,7 @@ def old_and_new_key_together(ctx: Context) -> Iterator[Finding]:
 
 
 def _is_key_set(ctx: Context, path: str) -> bool:
-    """Return whether the key is set; an unresolved "auto" does not count where the section drops it."""
+    """Return whether a key is set, not counting an "auto" that the section drops."""
     value = ctx.raw(path)
     return value is not MISSING and (value != "auto" or ctx.value(path) == "auto")
 

@@ -1,4 +1,4 @@
-"""Buckets, limits and leaf modules of ZeRO with a known model."""
+"""ZeRO buckets, limits and leaf modules for a known model."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def live_parameters_without_effect(ctx: Context) -> Iterator[Finding]:
     "runtime/base_optimizer.py:ZeROOptimizer.report_ipg_memory_usage",
 )
 def bucket_too_small_for_another_format(ctx: Context) -> Iterator[Finding]:
-    """Gradients that are sent in another dtype than their own do not fit in `reduce_bucket_size`.
+    """Gradients that are sent in a dtype other than their own do not fit in `reduce_bucket_size`.
 
     From 0.17.2 to 0.18.1, DeepSpeed registers a parameter larger than the bucket under its own dtype and
     looks it up by the dtype that is sent, which for linear layers is that of `torch_autocast`. The first
@@ -216,7 +216,7 @@ def bucket_too_small_for_another_format(ctx: Context) -> Iterator[Finding]:
 
 
 def _autocast_problem(ctx: Context, size: float) -> tuple[str, str] | None:
-    """Return the reason and the help if linear layers are sent in their autocast dtype, else None."""
+    """Return the reason and help if linear layers send gradients in their autocast dtype, else None."""
     path = "torch_autocast.dtype"
     dtype = normalize_dtype(ctx.value(path)) if ctx.has(path) else "fp16"
     if dtype not in ("fp16", "bf16") or ctx.has("torch_autocast.lower_precision_safe_modules"):
@@ -225,7 +225,7 @@ def _autocast_problem(ctx: Context, size: float) -> tuple[str, str] | None:
 
 
 def _communication_problem(ctx: Context, size: float) -> tuple[str, str] | None:
-    """Return the reason and the help if `communication_data_type` is not the model's dtype, else None."""
+    """Return the reason and help if `communication_data_type` is not the model's dtype, else None."""
     dtype, key = reduction_dtype(ctx)
     if key is None or dtype == training_dtype(ctx):
         return None
@@ -325,7 +325,7 @@ def experts_without_leaf(ctx: Context) -> Iterator[Finding]:
 
 
 def _may_be_leaf_module(ctx: Context, block: str) -> bool:
-    """Return whether the config makes the block a leaf module, or may do so through a name or an unknown class."""
+    """Return whether the config makes, or may make, a block a leaf module."""
     if ctx.before("0.18.0"):
         return False
     if string_list(ctx, f"{_LEAF}.names") or string_list(ctx, f"{_LEAF}.name_suffixes"):

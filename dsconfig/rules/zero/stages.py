@@ -1,4 +1,4 @@
-"""ZeRO stage: its value, keys of other stages, options of stage 3, and wasted memory."""
+"""The ZeRO stage: its value, keys of other stages, stage 3 options, and wasted memory."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def section_without_stage(ctx: Context) -> Iterator[Finding]:
 
 
 def _how_to_disable(ctx: Context) -> str:
-    """Return advice on how to disable ZeRO; Transformers and Accelerate reject a config without the section."""
+    """Return advice on how to disable ZeRO for the config's consumer."""
     return 'use `{"stage": 0}`' if ctx.uses_plugin else "remove the section"
 
 
@@ -157,7 +157,7 @@ _WRAP = "runtime/engine.py:DeepSpeedEngine._configure_zero_optimizer"
 
 @rule("DSC431", effect="ignored", source=_WRAP)
 def key_of_another_stage(ctx: Context) -> Iterator[Finding]:
-    """A key of `zero_optimization` belongs to another stage than the configured one.
+    """A key of `zero_optimization` applies only to a stage other than the configured one.
 
     The optimizer of stages 1 and 2 and that of stage 3 read different keys, and stage 0 reads none. Keys set
     to their default are not reported.
@@ -215,7 +215,7 @@ def _format_stages(numbers: list[int], conjunction: str = "and") -> str:
 
 
 def _is_read_at_stage_0(ctx: Context, path: str) -> bool:
-    """Return whether the key at `path` has an effect without ZeRO.
+    """Return whether a key has an effect even without ZeRO.
 
     The bf16 optimizer uses `allgather_bucket_size` (runtime/engine.py,
     `DeepSpeedEngine._configure_bf16_optimizer`). The rule `unmanaged-accumulation-with-overlap` covers
@@ -405,7 +405,7 @@ def live_parameters_kept_by_reuse(ctx: Context) -> Iterator[Finding]:
 
 
 def _is_gathered_whole(ctx: Context, reuse: float) -> bool:
-    """Return whether the model is known and so small that the rule DSC406 covers the config instead."""
+    """Return whether the model is known to be small enough for the rule DSC406 to apply instead."""
     if ctx.facts.model is None or ctx.world_size == 1:
         return False
     from dsconfig.rules._model_facts import parameter_count_if_known
@@ -494,7 +494,7 @@ def ratio_of_one_sub_group(ctx: Context) -> Iterator[Finding]:
 
 
 def _shard_numel(ctx: Context) -> int | None:
-    """Return the number of parameters that a rank holds, each partitioned separately, or None if it is unknown."""
+    """Return the number of parameters that a rank holds, or None if unknown."""
     if ctx.facts.model is None or ctx.world_size is None:
         return None
     from dsconfig.rules._model_facts import model_parameters, parameter_count_if_known

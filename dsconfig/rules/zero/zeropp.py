@@ -1,4 +1,4 @@
-"""ZeRO++ and MiCS: secondary partitions, replica groups, quantized weights and gradients."""
+"""ZeRO++ and MiCS: secondary partitions, replica groups, and quantized weights and gradients."""
 
 from __future__ import annotations
 
@@ -188,13 +188,13 @@ HPZ = f"{ZERO}.zero_hpz_partition_size"
 
 
 def secondary_partition_size(ctx: Context) -> int:
-    """Return the configured size of a secondary partition at stage 3, else 1, which disables the partition."""
+    """Return the size of a secondary partition at stage 3; 1 means that there is none."""
     size = ctx.value(HPZ) if ctx.has(HPZ) else 1
     return size if isinstance(size, int) and effective_stage(ctx) == 3 else 1
 
 
 def partitioning_ranks(ctx: Context) -> int | None:
-    """Return the number of ranks that partition a known model at stage 3, or None if the number is unknown."""
+    """Return the number of ranks that partition a known model at stage 3, or None if unknown."""
     if not has_model(ctx) or effective_stage(ctx) != 3:
         return None
     has_other_parallelism = tensor_parallel_ranks(ctx) > 1 or ctx.is_on("expert_parallel.enabled")
@@ -383,7 +383,7 @@ def quantization_groups_not_divisible(ctx: Context) -> Iterator[Finding]:
 
 
 def _is_on_one_node(ctx: Context, default: int) -> bool:
-    """Return whether all ranks are on one node, which has `default` GPUs unless the job sets another number."""
+    """Return whether all ranks are on one node, which has `default` GPUs unless the job says otherwise."""
     return ctx.world_size is not None and ctx.world_size <= (ctx.facts.gpus_per_node or default)
 
 
