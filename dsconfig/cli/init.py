@@ -186,7 +186,7 @@ def _request_from_arguments(args: argparse.Namespace, settings: SettingsFile) ->
     here, card = detect_local_gpus()
     asks = _asks_questions(args)
     if asks:
-        print("A few questions; Enter takes the answer in brackets. Options and --yes skip them.")
+        print("Enter takes the answer in brackets. Options and --yes skip the questions.")
     model = (
         args.model
         or settings.model
@@ -204,7 +204,7 @@ def _request_from_arguments(args: argparse.Namespace, settings: SettingsFile) ->
     consumer = _known_or_asked(
         args.consumer or settings.consumer,
         asks,
-        "Who loads the config: deepspeed, transformers (the Trainer), accelerate or lightning",
+        "Loaded by deepspeed, transformers, accelerate or lightning",
         "deepspeed",
         _parse_consumer,
     )
@@ -260,6 +260,7 @@ def _ask_question(question: str, default: str, parse: Callable[[str], _T]) -> _T
         try:
             text = input(f"{question}{f' [{default}]' if default else ''}: ").strip() or default
         except EOFError:
+            print()  # the error message is not part of the question
             fail_with_usage_error("no answer; pass the options, or --yes")
         try:
             return parse(text)

@@ -32,6 +32,8 @@ VERDICTS: Mapping[str, str] = {
 }
 ASSUMED = "fits, assumed"
 """Word in the table of stages for a cell that is tight only because an input is not given."""
+CHECKPOINTING = ("no checkpointing", "checkpointing")
+"""Columns of the table of stages."""
 COLUMNS = ("at_rest", "load", "forward", "backward", "step")
 
 
@@ -101,17 +103,20 @@ def stage_table_lines(
         if more := sum(map(limits.fits_as_assumed, estimates)):
             text += f", {more} more with what is assumed below"
         yield f"{style.paint(VERDICTS[word], TONES[word])}: {text}\n"
-    columns = max(len(row.cells) for row in rows)
-    names = ["no checkpointing", "checkpointing"] if columns > 1 else ["GPU"]
     run = f"{first.world_size} GPUs, DeepSpeed {first.release}, bf16"
     yield f"{first.parameters / 1e6:,.1f} million parameters, {run}\n\n"
+    columns = max(len(row.cells) for row in rows)
+    names = CHECKPOINTING if columns > 1 else ("GPU",)
     cells = "".join(f"  {name:<29}" for name in names)
-    yield style.paint(f"{'stage':<7}{'offload to CPU':<24}{cells}{'host':>8}", "dim") + "\n"
-    for row in rows:
-        hosts = [cell.estimate.host.upper_bound for cell in row.cells if cell.estimate]
-        shown = "".join(f"  {_format_stage_cell(cell, limits, style)}" for cell in row.cells)
-        padding = " " * 31 * (columns - len(row.cells))
-        yield f"{row.stage:<7}{row.offload or '-':<24}{shown}{padding}{max(hosts, default=0) / GIB:>8.1f}\n"
+    header = f"{'stage':<7}{'offload to CPU':<24}{cells}{'host':>8}"
+    if columns > 1 and style.wraps and len(header) > style.width:
+        yield from _narrow_stage_table(rows, limits, style)
+    else:
+        yield style.paint(header, "dim") + "\n"
+        for row in rows:
+            shown = "".join(f"  {_format_stage_cell(cell, limits, style)}" for cell in row.cells)
+            padding = " " * 31 * (columns - len(row.cells))
+            yield f"{row.stage:<7}{row.offload or '-':<24}{shown}{padding}{_host_gib(row.cells):>8.1f}\n"
     yield "\nGiB of a GPU as expected in nvidia-smi, and of a host with its ranks\n"
     yield from _unmodeled_setting_lines(first.unmodelled, style)
     yield from (f"{each.key} is not known: {each.text}\n" for each in first.assumed if "rank" in each.raises)
@@ -119,6 +124,23 @@ def stage_table_lines(
         # The rows differ in these.
         if not line.startswith(("activations are", "the model is built", "the script passes")):
             yield f"{style.paint('assumed', 'dim')}: {line}\n"
+
+
+def _narrow_stage_table(
+    rows: Sequence[StageTableRow], limits: RequestedLimits, style: TerminalStyle
+) -> Iterator[str]:
+    """Yield the table for 80 columns: one line for each stage and offload without checkpointing, and one with it."""
+    header = f"{'ZeRO':<6}{'offload to CPU':<23}{'checkpointing':<15}{'GPU':<29}"
+    yield style.paint(f"{header}{'host':>7}", "dim") + "\n"
+    for row in rows:
+        for cell, checkpointing in zip(row.cells, ("no", "yes"), strict=False):
+            variant = f"{row.stage:<6}{row.offload or '-':<23}{checkpointing:<15}"
+            yield f"{variant}{_format_stage_cell(cell, limits, style)}{_host_gib([cell]):>7.1f}\n"
+
+
+def _host_gib(cells: Sequence[StageTableCell]) -> float:
+    """Return the largest host memory of some cells, in GiB."""
+    return max((cell.estimate.host.upper_bound for cell in cells if cell.estimate), default=0) / GIB
 
 
 def best_stage_verdict(rows: Sequence[StageTableRow], limits: RequestedLimits) -> Verdict | None:

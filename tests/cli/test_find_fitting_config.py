@@ -199,6 +199,13 @@ def test_questions_have_defaults_and_are_asked_again(here: Path) -> None:
     assert "torchrun --nproc-per-node 2" in (here / "launch.sh").read_text()
 
 
+def test_the_questions_fit_80_columns(here: Path) -> None:
+    out = answered(here, "gpt2", "deepspeed", "2", "h100", "")
+    questions = [line.partition("]: ")[0] for line in out.splitlines() if "]: " in line]
+    assert len(questions) >= 2
+    assert all(len(question) <= 76 for question in questions), questions
+
+
 def test_what_is_given_is_not_asked(here: Path) -> None:
     out = answered(
         here, "", options=("--model", "gpt2", "--world-size", "2", "--gpu", "h100", "--offload", "none")

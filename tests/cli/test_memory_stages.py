@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,32 @@ def test_all_stages_are_listed_with_what_fits(run: Runs) -> None:
     assert [row.split()[0] for row in rows] == ["0", "1", "1", "2", "2", "3", "3", "3"]
     assert rows["0      -"].count("does not fit") == 2
     assert "fits" in rows["3      optimizer, parameters"]
+
+
+def test_the_table_fits_a_terminal_of_80_columns(run: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    arguments = (
+        "memory",
+        "--model",
+        "llama-3-8b",
+        "--gpu",
+        "a100-40",
+        "--sequence-length",
+        "4096",
+        "--color",
+        "never",
+    )
+
+    def rows(columns: int) -> list[str]:
+        monkeypatch.setenv("COLUMNS", str(columns))
+        return [line for line in run(*arguments).out.splitlines() if line[:2] in ("0 ", "1 ", "2 ", "3 ")]
+
+    wide, narrow = rows(101), rows(80)
+    assert max(map(len, narrow)) <= 80
+    assert (len(wide), len(narrow)) == (8, 16)
+    ranges = [re.findall(r"[\d.]+ to [\d.]+", "\n".join(lines)) for lines in (wide, narrow)]
+    assert ranges[0] == ranges[1]
+    assert [row[29:44].strip() for row in narrow[:2]] == ["no", "yes"]
 
 
 def test_what_fits_only_as_assumed_is_listed_apart(run: Runs) -> None:
