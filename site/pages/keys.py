@@ -60,13 +60,19 @@ def _entry(path: str, name: str) -> str:
     level = 3 if path.count(".") > 1 else 2
     text = (key_page(path) or "").partition("\n")[2]
     parts = [
-        "" if path == name else f"{'#' * level} `{path}` {{ #{path} }}",
+        "" if path == name else f"{'#' * level} `{path}` {{ #{path}{_label(path, name)} }}",
         text,
         *_members(path),
         *_rules(path),
         *_memory(path),
     ]
     return "\n\n".join(part.strip("\n") for part in [*parts, *_example(path)] if part.strip())
+
+
+def _label(path: str, name: str) -> str:
+    """The attribute with the entry of a key in the table of contents: its path below the section of the page."""
+    # Two asterisks would be emphasis, which ends the attributes.
+    return "" if "*" in path else f' data-toc-label="{path.removeprefix(f"{name}.")}"'
 
 
 def _members(path: str) -> Iterator[str]:

@@ -48,15 +48,22 @@ def _index() -> str:
     # `groupby` needs sorted codes; RULES is in the order of the modules.
     ordered = sorted(RULES.values(), key=lambda rule: rule.code)
     for digit, rules in groupby(ordered, lambda rule: rule.code[3]):
-        rows = [(f"[{r.code}]({r.code}.md)", r.name, r.effect.value, r.title) for r in rules]
+        rows = [(f"[{r.code}]({r.code}.md)", r.name, _effect(r), r.title) for r in rules]
         parts.append(f"## {SUBJECTS[digit]}")
-        parts.append(markdown.table(("code", "name", "effect", "problem"), rows))
+        table = markdown.table(("code", "name", "effect", "problem"), rows)
+        parts.append(f'<div class="rule-index" markdown>\n\n{table}\n\n</div>')
+    parts.append('<script src="../assets/rules.js" defer></script>')
     return markdown.page("Rules", description, *parts, more="search:\n  boost: 0.3\n")
+
+
+def _effect(rule: Rule) -> str:
+    """The effect, in the color of its severity."""
+    return f'<span class="effect {rule.effect.severity}">{rule.effect.value}</span>'
 
 
 def _page(rule: Rule) -> str:
     title = f"{rule.code} {rule.name}"
-    facts = [f"**{rule.effect.value}** ({rule.effect.severity})"]
+    facts = [f"{_effect(rule)} ({rule.effect.severity})"]
     if rule.since or rule.until:
         facts.append(f"DeepSpeed {rule.since or 'the first'} to {rule.until or 'the latest'}")
     if former := former_names(rule.name):

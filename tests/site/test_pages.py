@@ -219,3 +219,24 @@ def test_the_home_page_shows_what_dsconfig_says(built: Path) -> None:
 def test_pages_of_rules_and_keys_have_a_sidebar(built: Path, page: str, other: str) -> None:
     sidebar = (built / page / "index.html").read_text("utf-8").partition("md-sidebar--primary")[2]
     assert f'href="{other}"' in sidebar.partition("md-sidebar--secondary")[0]
+
+
+def test_sentences_of_reports_wrap_and_marks_keep_their_columns(built: Path) -> None:
+    text = (built / "rules" / "DSC203" / "index.html").read_text("utf-8")
+    report = text.partition("dsconfig check --target")[2].partition("</code>")[0]
+    assert '<span class="sentence">error[DSC203] batch-size-not-divisible' in report
+    assert re.search(
+        r'<span class="columns">1 \| \{.*\n</span><span class="columns">  \| +\^+\n</span>', report
+    )
+    assert '<span class="sentence">  = help:' in report
+    guide = (built / "guides" / "memory" / "index.html").read_text("utf-8")
+    assert re.search(r'<span class="columns">.*no checkpointing', guide), "the table of stages"
+
+
+def test_the_table_of_contents_of_a_section_leaves_its_name_out(built: Path) -> None:
+    text = (built / "keys" / "zero_optimization" / "index.html").read_text("utf-8")
+    contents = text.partition("md-sidebar--secondary")[2].partition("</nav>")[0]
+    (label,) = re.findall(
+        r'href="#zero_optimization\.offload_param\.device"[^>]*>(.*?)</a>', contents, re.DOTALL
+    )
+    assert re.sub(r"<[^>]+>", "", label).strip() == "offload_param.device"

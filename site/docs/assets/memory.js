@@ -127,7 +127,7 @@ function memoryPlanner(root, folder) {
     checkpointing: tick("checkpointing", false),
     sharded: tick("sharded", false),
     gathered: tick("gathered", false),
-    adapters: choice("adapters", "none", { none: "none, train all weights", 8: "LoRA, rank 8", 16: "LoRA, rank 16", 64: "LoRA, rank 64" }),
+    adapters: choice("adapters", "none", { none: "none", 8: "LoRA, rank 8", 16: "LoRA, rank 16", 64: "LoRA, rank 64" }),
     quantize: choice("quantize", "none", { none: "none", nf4: "4 bits (NF4)", int8: "8 bits", "gptq-4": "GPTQ, 4 bits", "awq-4": "AWQ, 4 bits" }),
     attention: choice("attention", "default", { default: "default", sdpa: "sdpa", flash: "flash", eager: "eager" }),
     loss: choice("loss", "full", { full: "over all logits", chunked: "in chunks", fused: "fused (Liger, cut cross entropy)" }),

@@ -149,8 +149,20 @@ async function homeComesAlive() {
   await page.close();
 }
 
+async function rulesAreFiltered() {
+  const page = await opened("rules");
+  const shown = () => page.$$eval(".rule-index tbody tr", (rows) => rows.filter((row) => row.checkVisibility()).map((row) => row.textContent));
+  const all = (await shown()).length;
+  await page.type("#filter-rules", "batch rejected");
+  const some = await shown();
+  must(some.length > 3 && some.length < all / 4 && some.every((row) => /batch/i.test(row) && /rejected/.test(row)), "rules are filtered by words");
+  must(await page.$$eval(".rule-index", (tables) => tables.some((table) => !table.checkVisibility())), "a subject without any is hidden");
+  must((await page.$eval(".rule-filter output", (each) => each.textContent)) === `${some.length} of ${all} rules`, "and they are counted");
+  await page.close();
+}
+
 const parts = Object.keys(PAGES).map((name) => [name, () => looked(name)]);
-parts.push(["keyboard, pages", keyboardOnPages], ["keyboard, playground", keyboardInThePlayground], ["home, live", homeComesAlive]);
+parts.push(["keyboard, pages", keyboardOnPages], ["keyboard, playground", keyboardInThePlayground], ["home, live", homeComesAlive], ["rules, filtered", rulesAreFiltered]);
 await run(parts.filter(([name]) => !only || only.split(";").includes(name)));
 await run([["errors of pages", async () => must(!browser.errors.length && !browser.asked.length, [...browser.errors, ...browser.asked].join("; "))]]);
 await browser.end();
