@@ -43,21 +43,19 @@ def edits_for_fix(document: Document, fix: Fix) -> list[TextEdit]:
 
 def _sequential_edits(document: Document, operations: tuple[Operation, ...]) -> list[TextEdit]:
     """Return edits that apply the operations one after the other."""
-    current = document
+    current, text = document, document.text
     try:
         combined = _combined_edits(document, operations)
         if combined is not None:
             return combined
         for operation in operations:
             for step in _split_operation(operation):
-                current = reparse_document(
-                    current, apply_edits(current.text, _edits_for_operation(current, step))
-                )
+                if text != current.text:
+                    current = reparse_document(current, text)
+                text = apply_edits(text, _edits_for_operation(current, step))
     except ValueError as error:
         raise EditError(str(error)) from None
-    return _independent_edits(document, operations, current.text) or [
-        smallest_edit(document.text, current.text)
-    ]
+    return _independent_edits(document, operations, text) or [smallest_edit(document.text, text)]
 
 
 def _independent_edits(document: Document, operations: tuple[Operation, ...], text: str) -> list[TextEdit]:

@@ -9,7 +9,7 @@ from dsconfig.document.located_tree import LocatedTree, ObjectMember, TextSpan, 
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
     from typing import Final
 
     from dsconfig.core.json_types import Json
@@ -24,6 +24,7 @@ _KINDS: Final[dict[type, NodeKind]] = {
     bool: "boolean",
     type(None): "null",
 }
+_new: Final = tuple.__new__
 
 
 def locate_plain_json(text: str, value: Json) -> LocatedTree:
@@ -37,17 +38,20 @@ def locate_plain_json(text: str, value: Json) -> LocatedTree:
     """
     # Without a Python call for each span.
     spans = map(partial(tuple.__new__, TextSpan), map(re.Match.span, _TOKEN.finditer(text)))
-    return LocatedTree(_node(value, spans), ())
+    return LocatedTree(_node(value, spans.__next__), ())
 
 
-def _node(value: Json, spans: Iterator[TextSpan]) -> TreeNode:
+def _node(value: Json, next_span: Callable[[], TextSpan]) -> TreeNode:
     """Build the node of a value from its tokens' spans; `MAX_DEPTH` bounds the recursion."""
-    span = next(spans)
+    # Hot path: `tuple.__new__` spares the call of the constructor, which is a Python function.
+    span = next_span()
     kind = _KINDS.get(type(value))
     if kind is not None:
-        return TreeNode(kind, span, value)
+        return _new(TreeNode, (kind, span, value, (), ()))
     if type(value) is dict:
-        members = tuple([ObjectMember(key, next(spans), _node(item, spans)) for key, item in value.items()])
-        return TreeNode("object", TextSpan(span.start, next(spans).end), value, members)
-    items = tuple([_node(item, spans) for item in value])
-    return TreeNode("array", TextSpan(span.start, next(spans).end), value, (), items)
+        members = tuple(
+            [_new(ObjectMember, (key, next_span(), _node(item, next_span))) for key, item in value.items()]
+        )
+        return TreeNode("object", TextSpan(span.start, next_span().end), value, members)
+    items = tuple([_node(item, next_span) for item in value])
+    return TreeNode("array", TextSpan(span.start, next_span().end), value, (), items)

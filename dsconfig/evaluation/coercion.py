@@ -468,11 +468,14 @@ def coerce(spec: Spec, value: Json, dialect: str) -> Verdict:
     return _read_unchecked(spec, value)
 
 
+_NULL: Spec = ("null",)
 _NUMBERS: dict[str, type[Json]] = {"int": int, "float": float}
 
 
 def is_unchanged(spec: Spec, value: Json) -> bool:
     """Return whether a value is a number or boolean of exactly this type, which no dialect changes."""
+    if spec[0] == "union" and len(spec) == 3 and spec[1] == _NULL:
+        spec = spec[2]  # an optional value; in other unions, an earlier member may convert the value
     if spec[0] == "bool":
         return value is True or value is False
     return type(value) is _NUMBERS.get(spec[0]) and not _is_out_of_bounds(spec, value)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 
 from dsconfig.core.diagnostic import Effect, dotted_path, truncate_middle
-from dsconfig.core.json_types import Json, KeyPath, NamedTuple
+from dsconfig.core.json_types import Json, JsonObject, KeyPath, NamedTuple
 from dsconfig.core.releases import EVERY_RELEASE, NEVER, ReleaseInterval
 from dsconfig.document import Document, TextProblem, read_dict
 from dsconfig.document.located_tree import MAX_PROBLEMS, YAML_TEXT
@@ -144,12 +144,13 @@ def _run_text_rule(rule: Rule, context: Context, cache: TextFindings) -> tuple[F
 def _run_rule(rule: Rule, context: Context) -> list[Finding]:
     """Run a rule, and return its findings up to the limit for each effect."""
     kept: list[Finding] = []
-    counts: dict[Effect, int] = {}
+    counts: dict[Effect, int] | None = None
     # A dict lookup, without the call of a property, if the module is imported already.
     declared = DECLARED.get(rule.code) or rule.declared
     try:
         for finding in declared.check(context):
             effect = finding.effect or rule.effect
+            counts = {} if counts is None else counts
             counts[effect] = counts.get(effect, 0) + 1
             if counts[effect] <= context.max_findings:
                 kept.append(_shorten_finding(finding if finding.effect else finding._replace(effect=effect)))
@@ -172,8 +173,13 @@ _SUBJECTS: dict[RootKind, tuple[Subject, ...]] = {
 }
 
 
-PathsByKey: TypeAlias = "Mapping[str, tuple[tuple[str, tuple[str, ...]], ...]]"
-"""Trigger paths of some rules by their top-level key; each comes with its keys below the top level."""
+class TriggerPaths(NamedTuple):
+    """The paths among the triggers of some rules that begin with the same keys."""
+
+    path: str | None
+    """The path that consists of exactly these keys, if it is a trigger."""
+    below: dict[str, TriggerPaths]
+    """The longer paths, by their next key."""
 
 
 class RuleSet(NamedTuple):
@@ -184,7 +190,8 @@ class RuleSet(NamedTuple):
     """Positions of the rules without triggers, which always run."""
     by_trigger: Mapping[str, tuple[int, ...]]
     """Indexes of the rules to run, by the trigger that starts them."""
-    trigger_paths: PathsByKey
+    trigger_paths: Mapping[str, TriggerPaths]
+    """The triggers that are paths of keys, by their top-level key."""
 
 
 def applicable_rules(
@@ -214,15 +221,19 @@ def _find_applicable_rules(release: int, root: RootKind, consumer: str) -> RuleS
         for trigger in rule.triggers or ():
             by_trigger.setdefault(trigger, []).append(len(rules))
         rules.append(rule)
-    by_top: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
-    for path in sorted(by_trigger):
-        top, *below = split_path(path)
-        by_top.setdefault(top, []).append((path, tuple(below)))
+    by_top: dict[str, TriggerPaths] = {}
+    for path in by_trigger:
+        below = by_top
+        *parents, key = split_path(path)
+        for parent in parents:
+            below = below.setdefault(parent, TriggerPaths(None, {})).below
+        branch = below.get(key)
+        below[key] = TriggerPaths(path, {} if branch is None else branch.below)
     return RuleSet(
         tuple(rules),
         tuple(always),
         {trigger: tuple(positions) for trigger, positions in by_trigger.items()},
-        {top: tuple(paths) for top, paths in by_top.items()},
+        by_top,
     )
 
 
@@ -251,33 +262,46 @@ def triggered_rules(context: Context, rules: RuleSet) -> Iterator[Rule]:
     return map(rules.rules.__getitem__, sorted(positions))
 
 
-def present_triggers(context: Context, paths: PathsByKey) -> set[str]:
+def present_triggers(context: Context, paths: Mapping[str, TriggerPaths]) -> set[str]:
     """Return the triggers present in a config, either as keys under any alias or through its content or job.
 
     Names in angle brackets are triggers that are not keys: events of the walk, and properties of the job.
     """
-    walk, data, spelled = context.walk, context.data, context.walk.aliases
-    # Hot path of a clean check: a lookup per top-level key of the config, not per trigger.
-    tops = {*data, *walk.values, *(str(path[0]) for path in spelled)}
-    triggers = set()
-    for top in paths.keys() & tops:
-        sections = [each[top] for each in (data, walk.values) if top in each]
-        for path, below in paths[top]:
-            for value in sections:
-                for part in below:
-                    if not isinstance(value, dict) or part not in value:
-                        break
-                    value = value[part]  # noqa: PLW2901
-                else:
-                    triggers.add(path)
-                    break
-            else:
-                if spelled and context.has(path):
-                    triggers.add(path)
+    walk, data = context.walk, context.data
+    triggers: set[str] = set()
+    # Hot path of a clean check: an intersection of keys per section of the config, not a test per trigger.
+    _add_present_paths(paths, data, triggers)
+    _add_present_paths(paths, walk.values, triggers)
+    if walk.aliases:
+        tops = {*data, *walk.values, *(str(path[0]) for path in walk.aliases)}
+        triggers.update(
+            path
+            for top in paths.keys() & tops
+            for path in _paths_below(paths[top])
+            if path not in triggers and context.has(path)
+        )
     triggers.update(f"<{event}>" for event in EVENTS if getattr(walk, event))
     triggers.update(f"<{word}>" for word, holds in _job_triggers(context).items() if holds)
     triggers.add(f"<{context.consumer}>")
     return triggers
+
+
+def _add_present_paths(paths: Mapping[str, TriggerPaths], section: JsonObject, triggers: set[str]) -> None:
+    """Add the trigger paths that a section of the config contains."""
+    for key in paths.keys() & section.keys():
+        path, below = paths[key]
+        if path is not None:
+            triggers.add(path)
+        if below and isinstance(value := section[key], dict):
+            _add_present_paths(below, value, triggers)
+
+
+def _paths_below(paths: TriggerPaths) -> Iterator[str]:
+    """Yield these trigger paths."""
+    if paths.path is not None:
+        yield paths.path
+    for each in paths.below.values():
+        yield from _paths_below(each)
 
 
 def _job_triggers(context: Context) -> dict[str, bool]:

@@ -54,10 +54,12 @@ class KeyWalk:
     def section(self, name: str, data: JsonObject, path: KeyPath, canonical: KeyPath) -> JsonObject:
         """Walk over one section, and return its values by canonical key name."""
         section = self.view(name)
-        # `strict` is an argument of the constructor, so pydantic never sees it as an unknown key.
-        lenient = section._replace(unknown="ignored") if section.drops_auto else section
-        if data.get(_STRICT_ARGUMENT):
-            section = section._replace(drops_auto=False)
+        lenient = section
+        if _STRICT_ARGUMENT in data:
+            # `strict` is an argument of the constructor, so pydantic never sees it as an unknown key.
+            lenient = section._replace(unknown="ignored") if section.drops_auto else section
+            if data[_STRICT_ARGUMENT]:
+                section = section._replace(drops_auto=False)
         if name in _TYPED:
             section = self._section_with_params(section, data)
         values: JsonObject = {}

@@ -357,9 +357,7 @@ def _search_texts_for_paths(
     files: tuple[tuple[str, bytes], ...], base: str, top: str
 ) -> Iterator[_PathReference]:
     budget, name = ReadingBudget(FOLDER_STEPS), os.fsencode(base)
-    for script, data in files:
-        if name not in data:
-            continue
+    for script, data in [each for each in files if name in each[1]]:
         # Latin-1 never fails, and paths are compared as ASCII; JSON escapes the quotes of a command.
         text = data.decode("latin-1").replace('\\"', '"')
         variables = _ConfigPathVariables(text, budget)

@@ -228,6 +228,7 @@ class SectionView(NamedTuple):
     keys: dict[str, KeyView]
 
 
+@cache
 def section_view_of_release(name: str, release: int) -> SectionView:
     """Return a section class as read by a release, which is given by its number."""
     borders = SECTIONS[name][2]

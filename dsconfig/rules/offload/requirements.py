@@ -134,10 +134,10 @@ def parameter_offload_below_stage_3(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 2}}
     """
-    if not isinstance(ctx.value(ZERO), dict) or not ctx.has(f"{ZERO}.stage"):
+    if not isinstance(ctx.value(ZERO), dict) or not ctx.has(f"{ZERO}.stage") or effective_stage(ctx) >= 3:
         return
     target = offload_device(ctx, PARAM)
-    if target != "none" and effective_stage(ctx) < 3:
+    if target != "none":
         place = PARAM if ctx.has(PARAM) else offload_device_path(ctx, PARAM)
         yield ctx.at(
             place,

@@ -68,8 +68,10 @@ def allgather_size_refused(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": true, "allgather_size": 500000000}
     """
     size = ctx.raw("allgather_size")
+    if size is MISSING or ctx.raw("zero_optimization") is not True:
+        return
     section, bucket = ctx.section("zero_optimization"), ctx.key("zero_optimization.allgather_bucket_size")
-    if ctx.raw("zero_optimization") is not True or size is MISSING or section is None or bucket is None:
+    if section is None or bucket is None:
         return
     if size != "auto" and isinstance(coerce(bucket.type, size, section.dialect), RejectedValue):
         yield ctx.at(
