@@ -118,7 +118,7 @@ class CachingAllocator:
 
     def allocate(self, name: str, count: int) -> None:
         """Allocate a block of `count` bytes, accounted to the term `name`."""
-        size = max(MIN_BLOCK, -(-count // MIN_BLOCK) * MIN_BLOCK)
+        size = -(-count // MIN_BLOCK) * MIN_BLOCK
         pools = self.pools_of_term.get(name) or self._pools_of_term(name)
         pool = pools[size <= SMALL]
         block = pool.take_best_fit(size)

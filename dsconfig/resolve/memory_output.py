@@ -69,9 +69,9 @@ def _expected_usage_lines(estimate: Estimate, limits: RequestedLimits) -> Iterat
         return
     allocated, bound = usage.allocated / GIB, usage.bound / GIB
     cached = max(0, usage.unlimited.reserved - usage.bound) / GIB
-    less = max(0, usage.expandable.reserved - usage.bound) / GIB
     terms = [f"{allocated:.2f} to {bound:.2f} allocated"]
     if cached:
+        less = max(0, usage.expandable.reserved - usage.bound) / GIB
         hint = "" if usage.is_expandable else f" ({less:.2f} with `expandable_segments`)"
         terms.append(f"up to {cached:.2f} cached blocks and fragmentation{hint}")
     terms += [f"{term.low / GIB:.2f} to {term.high / GIB:.2f} {term.name}" for term in usage.overheads]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from dsconfig.core.batch_triplet import KEYS
@@ -248,6 +247,8 @@ def _is_list_of_strings(entries: Json) -> bool:
 
 
 def _convert_path(value: Json) -> Json:
+    from pathlib import PurePosixPath  # whose import takes longer than the rest of this module
+
     return str(PurePosixPath(value)) if isinstance(value, str) else value
 
 

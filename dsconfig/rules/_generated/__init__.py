@@ -352,7 +352,7 @@ RULES: tuple[Entry, ...] = (
     ('DSC402', 'gradient-norm-skipped-at-wrong-stage', 'rejected', '0.19.7', None, False, 'config', 'dsconfig.rules.zero.buckets', ('zero_optimization.compute_grad_norm',), None),
     ('DSC437', 'gradient-norm-skipped-though-needed', 'crashes', '0.19.7', None, False, 'config', 'dsconfig.rules.zero.buckets', ('zero_optimization.compute_grad_norm',), None),
     ('DSC140', 'zero-optimization-as-boolean', 'deprecated', None, None, False, 'config', 'dsconfig.rules.zero.legacy_keys', ('zero_optimization',), None),
-    ('DSC404', 'allgather-size-refused', 'rejected', '0.7.0', None, False, 'config', 'dsconfig.rules.zero.legacy_keys', ('allgather_size', 'zero_optimization'), None),
+    ('DSC404', 'allgather-size-refused', 'rejected', '0.7.0', None, False, 'config', 'dsconfig.rules.zero.legacy_keys', ('allgather_size',), None),
     ('DSC434', 'broadcast-of-partitions', 'ignored', '0.5.9', None, False, 'config', 'dsconfig.rules.zero.legacy_keys', ('zero_optimization.allgather_partitions',), None),
     ('DSC403', 'old-and-new-key-together', 'rejected', '0.7.0', None, False, 'config', 'dsconfig.rules.zero.legacy_keys', ('zero_optimization.cpu_offload', 'zero_optimization.cpu_offload_param', 'zero_optimization.stage3_gather_fp16_weights_on_model_save'), None),
     ('DSC435', 'first-form-of-stage-1', 'crashes', '0.5.9', None, False, 'config', 'dsconfig.rules.zero.legacy_keys', ('zero_optimization.legacy_stage1',), None),
