@@ -145,14 +145,16 @@ def config_as_release_parses_it(report: Report) -> JsonObject | None:
 def _is_rejected_by_launcher(located: LocatedConfig, job: Job) -> bool:
     """Return whether a launcher rejects its flags, or the program that a script starts its arguments."""
     from dsconfig.launch.framework_checks import failed_framework_checks
-    from dsconfig.launch.launcher_checks import find_launcher_problems, uses_port_twice
+    from dsconfig.launch.launcher_checks import find_launcher_problems, has_launcher_problems
+    from dsconfig.launch.lightning_strategies import lightning_problems
 
     if located.job is None:
         return False
     return (
         any(failed_framework_checks(located.job, job.reader.version))
         or any(find_launcher_problems(located.job))
-        or uses_port_twice(located.host)
+        or has_launcher_problems(located.host)
+        or any(lightning_problems(located.host))
     )
 
 

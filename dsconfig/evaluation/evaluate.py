@@ -168,7 +168,7 @@ _SUBJECTS: dict[RootKind, tuple[Subject, ...]] = {
     "job": ("job", *_ANY_TEXT),
     "script": ("job",),
     "hostfile": ("hostfile",),
-    "program": ("program",),
+    "program": ("job", "program"),
     "text": _ANY_TEXT,
 }
 

@@ -44,12 +44,12 @@ script, a hostfile, or a Python program without a config.
 
 def document_kind(document: Document) -> Kind:
     """Return the kind of a document, based on its name and content."""
-    if is_shell_script_name(document.name) or (is_python_name(document.name) and not document.is_in_program):
+    if is_shell_script_name(document.name):
         return "script"
+    if is_python_name(document.name) and not document.is_in_program:
+        return "program"
     if _is_hostfile(document):
         return "hostfile"
-    if _has_lightning_problems(document):
-        return "program"
     data = document.value()
     return (
         "job"

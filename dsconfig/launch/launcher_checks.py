@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Literal, TypeAlias
 
 from dsconfig.core.file_access import MAX_SIZE, read_contents, relative_path
 from dsconfig.core.json_types import NamedTuple
@@ -17,33 +15,13 @@ from dsconfig.launch.launch_file_formats import is_shell_script_name
 from dsconfig.launch.launched_job import LaunchedJob
 from dsconfig.launch.launcher_call import ACCELERATE, DEEPSPEED, PYTHON, TORCHRUN, LauncherCall
 from dsconfig.launch.repository_files import resolve_written_path, time_cache_key
+from dsconfig.launch.script_line_checks import (
+    LauncherProblem,
+    cut_command,
+    ports_used_twice,
+    variables_behind_program,
+)
 from dsconfig.launch.single_process import RANK_VARIABLES, STARTS_PROCESSES
-
-Kind: TypeAlias = Literal[
-    "ignored devices",
-    "conflict",
-    "hostfile",
-    "rendezvous",
-    "too few devices",
-    "cut command",
-    "misplaced flag",
-    "no launcher",
-    "port",
-]
-
-
-class LauncherProblem(NamedTuple):
-    """A problem with a launcher command, its fix, and the launcher releases that behave this way."""
-
-    kind: Kind
-    message: str
-    help: str
-    since: str = ""
-    """First DeepSpeed release with this behavior; empty for all releases."""
-    until: str = ""
-    """Last DeepSpeed release with this behavior; empty if the newest still has it."""
-    line: int | None = None
-    """Line of the problem in the script, if it is not the first line of the command."""
 
 
 def find_launcher_problems(job: LaunchedJob) -> Iterator[LauncherProblem]:
@@ -53,7 +31,8 @@ def find_launcher_problems(job: LaunchedJob) -> Iterator[LauncherProblem]:
     """
     launcher = job.launcher
     if job.line is not None:
-        yield from _cut_command(job.launch.text, job.line)
+        yield from cut_command(job.launch.text, job.line)
+        yield from variables_behind_program(job.launch.text, job.line)
     if launcher is None:
         return
     if launcher.name == PYTHON:
@@ -89,7 +68,7 @@ def _cached_problems_in_script(script: Document, _: int) -> tuple[tuple[Launched
         lines = {job.line for job in jobs}
         launched = _launched_jobs(script)
         jobs += [job for job in launched if job.line not in lines]
-        ports = tuple(_ports_used_twice(script.text, launched))
+        ports = tuple(ports_used_twice(script.text, launched))
     return (*((job, problem) for job in jobs for problem in find_launcher_problems(job)), *ports)
 
 
@@ -105,78 +84,14 @@ def _launched_jobs(script: Document) -> list[LaunchedJob]:
     ]
 
 
-def uses_port_twice(script: Document) -> bool:
-    """Return whether commands of a script that run at the same time use the same port."""
-    return is_shell_script_name(script.name) and any(_ports_used_twice(script.text, _launched_jobs(script)))
-
-
-_DEFAULT_PORT = 29500
-"""Port of `deepspeed` and torchrun without `--master_port`: deepspeed constants.py, torch distributed/run.py."""
-
-
-def _ports_used_twice(text: str, jobs: list[LaunchedJob]) -> Iterator[tuple[LaunchedJob, LauncherProblem]]:
-    """Yield a problem for each command that starts while one in the background still uses its port.
-
-    `accelerate launch` since 1.7 looks for a free port itself.
-    """
-    lines, running = text.splitlines(), dict[int, int]()
-    by_line = {job.line: job for job in jobs if job.line is not None}
-    for line, job in sorted(by_line.items()):
-        port = _port_of_launcher(job)
-        if port is None:
-            continue
-        last = line - 1
-        while last + 1 < len(lines) and lines[last].rstrip().endswith("\\"):
-            last += 1
-        if _ELSEWHERE.search(" ".join(lines[line - 1 : last + 1])):
-            continue
-        first = running.get(port)
-        if first is not None and not any(map(_ENDS.match, lines[first : line - 1])):
-            yield (
-                job,
-                LauncherProblem(
-                    "port",
-                    f"port {port} is in use by the command of line {first}, which runs in the background: the ranks"
-                    " cannot listen on it",
-                    f"pass another `--master_port`, such as {port + 1}",
-                ),
-            )
-        if _BACKGROUND.search(lines[last]):
-            running.setdefault(port, line)
-
-
-_ELSEWHERE = re.compile(r"\b(?:ssh|srun|pdsh|mpirun|docker|kubectl|singularity|apptainer)\b")
-"""Pattern of commands that start another one on other machines or in a network of its own."""
-_ENDS = re.compile(r"\s*(?:wait\b|done\b|fi\b|else\b|elif\b|}|exit\b)")
-"""Pattern of lines after which a command in the background has ended, or is one of several alternatives."""
-_BACKGROUND = re.compile(r"(?<!&)&\s*(?:#.*)?$")
-
-
-_OTHER_RENDEZVOUS = frozenset(
-    {
-        "hostfile",
-        "standalone",
-        "rdzv_endpoint",
-        "rdzv_backend",
-        "rdzv_conf",
-        "master_addr",
-        "nnodes",
-        "num_nodes",
-    }
-)
-"""Flags with which the ranks may meet at another port or on another node."""
-
-
-def _port_of_launcher(job: LaunchedJob) -> int | None:
-    """Return the port on which rank 0 of a local job listens, or None if it is unknown or chosen at run time."""
-    launcher = job.launcher
-    if launcher is None or launcher.name not in (DEEPSPEED, TORCHRUN):
-        return None
-    if _OTHER_RENDEZVOUS & launcher.flags.keys():
-        return None
-    if "master_port" not in launcher.flags:
-        return _DEFAULT_PORT
-    return launcher.integer_flag("master_port") or None
+def has_launcher_problems(script: Document) -> bool:
+    """Whether any launcher command of a shell script has a problem, such as one whose config flag is cut off."""
+    if not is_shell_script_name(script.name):
+        return False
+    try:
+        return bool(launcher_problems_in_script(script))
+    except OSError:  # a note of the report says why
+        return False
 
 
 _COUNTS, _FILTERS = ("num_gpus", "num_accelerators", "num_nodes"), ("include", "exclude")
@@ -232,6 +147,13 @@ def _wrong_program(launcher: LauncherCall) -> Iterator[LauncherProblem]:
             f"write `{launcher.name} --module PACKAGE.MODULE` instead of `{first} -m PACKAGE.MODULE`",
         )
         return
+    if is_free and first in _COMMANDS and second and not second.startswith("-"):
+        yield LauncherProblem(
+            "conflict",
+            f"`{launcher.name}` starts `{first}` as a Python program, but it is a command with a launcher of its own",
+            f"{_COMMANDS[first]} instead of `{launcher.name}`",
+        )
+        return
     # `accelerate launch` and torchrun stop like `deepspeed`: they run `python WORD`.
     if not is_free or not second.endswith(".py") or "$" in first or first.endswith((".py", ".sh")):
         return
@@ -248,6 +170,16 @@ def _wrong_program(launcher: LauncherCall) -> Iterator[LauncherProblem]:
     )
 
 
+_COMMANDS = {
+    "swift": "write `NPROC_PER_NODE=N swift`",
+    "llamafactory-cli": "write `FORCE_TORCHRUN=1 llamafactory-cli`",
+    "accelerate": "write `accelerate launch`",
+    "torchrun": "write `torchrun`",
+    "deepspeed": "write `deepspeed` once",
+    "axolotl": "write `axolotl train`",
+    "trl": "write `trl` with `--accelerate_config`",
+}
+"""Commands that start the processes of a job themselves, with advice."""
 _PLACE_FLAGS = {
     DEEPSPEED: frozenset(
         {"master_port", "master_addr", "num_gpus", "num_nodes", "include", "exclude", "hostfile"}
@@ -319,42 +251,6 @@ def _text_of_program(job: LaunchedJob) -> str | None:
         return read_contents(path, MAX_SIZE).decode("utf-8", "replace")
     except OSError:
         return None
-
-
-_FLAG_LINE = re.compile(r"--?[A-Za-z][\w.-]*")
-
-
-def _cut_command(text: str, line: int) -> Iterator[LauncherProblem]:
-    """Yield a problem for a line of flags that a missing `\\` separates from the command above.
-
-    `line`: first line of the command, counted from 1.
-    """
-    lines = text.splitlines()
-    at = line - 1
-    while at + 1 < len(lines) and lines[at].endswith("\\") and not lines[at].lstrip().startswith("#"):
-        at += 1
-    last, reason = at, f"line {at + 1} does not end with `\\`"
-    if lines[at].lstrip().startswith("#"):
-        reason = f"the comment in line {at + 1} ends it"
-    elif not lines[at].strip():
-        reason = f"the empty line {at + 1} ends it"
-    elif lines[at].rstrip().endswith("\\"):
-        reason = f"a blank follows the `\\` of line {at + 1}"
-    following = (number for number in range(last + 1, len(lines)) if _is_command(lines[number]))
-    number = next(following, None)
-    flag = _FLAG_LINE.match(lines[number].strip()) if number is not None else None
-    if number is None or flag is None:
-        return
-    yield LauncherProblem(
-        "cut command",
-        f"line {number + 1} starts with `{flag[0]}`, which is not part of the command in line {line}: {reason}",
-        "end each line but the last with `\\`, without comments, blanks and empty lines between them",
-        line=number + 1,
-    )
-
-
-def _is_command(line: str) -> bool:
-    return bool(line.strip()) and not line.lstrip().startswith("#")
 
 
 def _ignored_visible_devices(launcher: LauncherCall) -> Iterator[LauncherProblem]:

@@ -47,6 +47,7 @@ PROBLEMS = [
     ("deepspeed {} \\\n  --a 1 \\ \n  --lr 1", "DSC850", "a blank follows the `\\` of line 2"),
     ("deepspeed {} \\\n  # --a 1 \\\n  --lr 1", "DSC850", "the comment in line 2 ends it"),
     ("deepspeed {} \\\n\n  --lr 1", "DSC850", "the empty line 2 ends it"),
+    ("deepspeed --num_gpus 2 swift pt {}", "DSC843", "starts `swift` as a Python program"),
     (
         "deepspeed --include localhost:0 {} &\ndeepspeed --include localhost:1 {}",
         "DSC873",
@@ -96,6 +97,44 @@ def test_flags_that_do_not_work(empty_repository: Path, command: str, code: str,
     (message,) = diagnostics(empty_repository, command)
     assert message.startswith(f"{code} {command.count(chr(10)) + 1} ")
     assert part in message
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (
+            "deepspeed train.py \\\n --bf16\n --deepspeed_config ds.json",
+            "DSC850 3 line 3 starts with `--deepspeed_config`",
+        ),
+        (
+            "deepspeed --num_gpus 2 \\ \n train.py \\\n --deepspeed_config ds.json",
+            "DSC850 2 line 2 is a command of its own",
+        ),
+        (
+            "deepspeed train.py \\\r\n --deepspeed_config ds.json\r",
+            "DSC850 1 line 1 ends with a carriage return",
+        ),
+        (
+            "swift sft \\\n NPROC_PER_NODE=2 \\\n --deepspeed ds.json",
+            "DSC861 1 `NPROC_PER_NODE=2` comes after",
+        ),
+        ("NPROC_PER_NODE=2 swift sft --deepspeed ds.json", ""),
+        ("docker run -e NNODES=2 image python train.py --deepspeed_config ds.json", ""),
+    ],
+)
+def test_commands_that_end_early(empty_repository: Path, command: str, message: str) -> None:
+    (empty_repository / "ds.json").write_text(
+        json.dumps({"train_batch_size": "auto", "bf16": {"enabled": "auto"}})
+    )
+    (empty_repository / "run.sh").write_bytes(command.encode() + b"\n")
+    launcher_codes = ("DSC842", "DSC843", "DSC850", "DSC861", "DSC873")
+    messages = [
+        f"{each.code} {each.location and each.location.line} {each.message}"
+        for each in check("run.sh", target="0.19.8")
+        if each.code in launcher_codes
+    ]
+    assert len(messages) == bool(message)
+    assert all(each.startswith(message) for each in messages)
 
 
 PROGRAM = "import argparse\nimport deepspeed\ndeepspeed.initialize(model=net, config='ds.json')\n"

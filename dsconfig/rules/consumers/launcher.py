@@ -10,7 +10,8 @@ from dsconfig.evaluation.rule_context import Context, Finding, SkipRule
 from dsconfig.job.consumers.accelerate_launch_file import BLOCK
 from dsconfig.launch.hostfile import read_hostfile, span_of_line
 from dsconfig.launch.launched_job import LaunchedJob
-from dsconfig.launch.launcher_checks import Kind, launcher_problems_in_script
+from dsconfig.launch.launcher_checks import launcher_problems_in_script
+from dsconfig.launch.script_line_checks import Kind
 
 _RUNNER = "launcher/runner.py:main"
 
@@ -63,6 +64,7 @@ def launcher_flags_in_conflict(ctx: Context) -> Iterator[Finding]:
     It selects GPUs either by number (`--num_gpus`, `--num_nodes`) or by a filter (`--include` or `--exclude`),
     knows a fixed list of launchers, and requires `--node_rank` with `--no_ssh`. The first word without a dash is the
     program: `deepspeed python train.py` and `deepspeed hostfile train.py` start `python` and `hostfile`.
+    Commands such as `swift` and `llamafactory-cli` start the processes themselves.
 
     Bad:
 
@@ -158,8 +160,8 @@ def more_processes_than_visible_devices(ctx: Context) -> Iterator[Finding]:
 def command_cut_off(ctx: Context) -> Iterator[Finding]:
     """The command ends before its last flags, because a line does not continue.
 
-    The shell joins a line with the next one only if `\\` is its very last character. A missing `\\`, a blank behind
-    it, an empty line and a commented-out flag between the lines all end the command. The program starts without the
+    The shell joins a line with the next one only if `\\` is its very last character. A missing `\\`, a blank or
+    carriage return behind it, an empty line and a commented-out flag between the lines all end the command. The program starts without the
     flags below, and the shell then reports "--flag: command not found".
 
     Good:
@@ -176,7 +178,8 @@ def launcher_flag_behind_program(ctx: Context) -> Iterator[Finding]:
 
     `deepspeed`, `torchrun` and `accelerate launch` pass every word behind the program on to it. The launcher then
     uses its default, such as port 29500, and the program ignores or rejects the flag. dsconfig reports this only if
-    it can read the program and the program does not mention the flag.
+    it can read the program and the program does not mention the flag. An environment variable such as
+    `NPROC_PER_NODE=2` behind the program is an argument, too.
 
     Good:
 

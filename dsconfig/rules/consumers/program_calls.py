@@ -251,8 +251,9 @@ def optimizer_in_code_and_config(ctx: Context) -> Iterator[Finding]:
     for section, dummy, written, placeholder in _CREATED:
         is_set = ctx.has(section)
         for use in first_uses(ctx, written if is_set else placeholder):
+            # A launch file of Accelerate has no key for an absent section.
             yield ctx.at(
-                section,
+                section if is_set else stage_path(ctx),
                 f"the config has a section `{section}`, but {use.location} passes its own to `{use.text}`"
                 if is_set
                 else f"the config has no `{section}`, but {use.location} calls `{use.text}`",
