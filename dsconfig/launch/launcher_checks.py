@@ -417,9 +417,9 @@ def _too_few_visible_devices(launcher: LauncherCall) -> Iterator[LauncherProblem
         return
     yield LauncherProblem(
         "too few devices",
-        f"`--{flag}` starts {processes} processes on a node, but `{variable}` shows them {len(devices)}"
-        f" GPU{'s' * (len(devices) > 1)}: the others fail with an invalid device ordinal",
-        f"start {len(devices)} on each node, or name more GPUs in `{variable}`",
+        f"`--{flag}` starts {processes} processes on a node, but `{variable}` makes only {len(devices)}"
+        f" GPU{'s' * (len(devices) > 1)} visible: the other processes fail with an invalid device ordinal",
+        f"start {len(devices)} on each node, or list more GPUs in `{variable}`",
     )
 
 

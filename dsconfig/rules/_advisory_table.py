@@ -212,7 +212,7 @@ def advisory_findings(
             releases = [_format_releases(each)] if DEEPSPEED in each.versions else []
             yield ctx.at(
                 _location_of_advisory(ctx, each),
-                f"defect of {' with '.join([*releases, *pins])}: {each.summary} (advisory `{each.id}`)",
+                f"known bug in {' with '.join([*releases, *pins])}: {each.summary} (advisory `{each.id}`)",
                 help=each.remedies or None,
                 effect=each.effect,
                 part="value" if each.at and ctx.has(each.at) else "key",

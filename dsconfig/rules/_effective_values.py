@@ -37,9 +37,9 @@ _LONGEST = 20
 """Maximum length of a string of digits; Python raises on more than 4,300 digits."""
 
 
-def format_division(number: int, divisor: int) -> str:
-    """Format a division with its remainder, such as `12 = 1 × 8 + 4`."""
-    return f"{number} = {number // divisor} × {divisor} + {number % divisor}"
+def format_remainder(number: int, divisor: int) -> str:
+    """Format the remainder of a division for a message, such as `(remainder 4)`."""
+    return f"(remainder {number % divisor})"
 
 
 def round_down(count: int) -> int:

@@ -12,7 +12,11 @@ from dsconfig.core.wording import describe_value, quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import MISSING, Context, Finding
 from dsconfig.rules._batch_triplet import derivation_failure, divisors, format_number, working_world_sizes
-from dsconfig.rules._effective_values import builds_device_mesh, format_division, parse_integer, positive_size
+from dsconfig.rules._effective_values import (
+    builds_device_mesh,
+    parse_integer,
+    positive_size,
+)
 from dsconfig.rules._fixes import remove_key
 
 # Missing and invalid batch keys.
@@ -86,7 +90,7 @@ def batch_size_divided_by_zero(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             key,
             f"`{key}` is {quote_value(value)}, and DeepSpeed divides `{TRAIN}` by it",
-            help="set it to an integer of at least 1, or remove it so that DeepSpeed derives it",
+            help="set it to a positive integer, or remove it so that DeepSpeed derives it",
             fix=remove_key((key,)),
         )
 
@@ -274,7 +278,7 @@ def _help_for_fractions(train: Json, micro: Json, steps: Json) -> str:
         for key, value in ((MICRO, micro), (STEPS, steps))
         if isinstance(value, float) and (train > _EXACT or not value.is_integer())
     ]
-    return " and ".join(f"set `{key}` to an integer of at least 1" for key in fractional)
+    return " and ".join(f"set `{key}` to a positive integer" for key in fractional)
 
 
 def _help_for_divisibility(
@@ -458,8 +462,8 @@ def ranks_not_divided_by_parallelism(ctx: Context) -> Iterator[Finding]:
         multiples = " or ".join(map(str, nearest_multiples(ranks, divisor)))
         yield ctx.at(
             "",
-            f"world size {ranks} is not divisible by {divisor} ({parallelism} parallel): "
-            f"{format_division(ranks, divisor)} ({parallelism.dividing_sources})",
+            f"world size {ranks} is not divisible by {divisor} ({parallelism} parallel: "
+            f"{parallelism.dividing_sources})",
             help=f"run on {multiples} ranks, or choose sizes whose product divides {ranks}",
             part="key",
         )

@@ -52,8 +52,8 @@ def gradients_travel_in_fp16(ctx: Context) -> Iterator[Finding]:
         if model != "fp16":
             yield ctx.at(
                 _DTYPE,
-                f"gradients are reduced in fp16, but the model trains in {model} without loss scaling: values "
-                "above 65504 become infinite",
+                f"`{_DTYPE}` is {quote_value(dtype)}, but the model trains in {model} without loss scaling: "
+                "gradients above 65504 become infinite when they are reduced",
                 help=f"use {join_alternatives(_dtypes_with_fp32_range(ctx))}, or remove it",
                 related=related_dtype(ctx),
             )

@@ -276,8 +276,8 @@ def snip_momentum_ends_before_it_begins(ctx: Context) -> Iterator[Finding]:
     wrong = last if ctx.has(last) else first
     yield ctx.at(
         wrong,
-        f"`schedule_offset_end`, {quote_value(end)}, {relation} `{first}`, {quote_value(begin)}"
-        + ("" if ctx.has(first) else ", its default"),
+        f"`schedule_offset_end` ({quote_value(end)}) {relation} `{first}` ({quote_value(begin)}"
+        + (")" if ctx.has(first) else " by default)"),
         help=_suggest_order(begin, end, first, last),
         related=[("pruning starts here", first)] if wrong is last else (),
     )
@@ -289,7 +289,7 @@ def _suggest_order(begin: Json, end: Json, first: str, last: str) -> str:
         return f"set `{last}` to an integer of at least {begin}"
     if isinstance(end, int):
         return f"set `{first}` to an integer of at most {end}"
-    return f"set `{first}` to an integer and set `{last}` to an integer that is not smaller"
+    return f"set `{first}` to an integer, and `{last}` to an integer that is at least as large"
 
 
 def _condition_holds(condition: Json) -> bool:

@@ -73,7 +73,7 @@ _PARSERS = {"hjson": "DeepSpeed's Hjson parser", "json": "a strict JSON parser",
 def _problem_message(ctx: Context, group: list[TextProblem]) -> str:
     """Describe a group of text problems and the parsers that reject them."""
     if group[0].kind != YAML_TEXT:
-        return f"{_describe_group(group)}: rejected by {_parser_name(ctx)}"
+        return f"{_describe_group(group)}: {_parser_clause(ctx)} rejects the file"
     if ctx.consumer != "deepspeed":
         consumer = f"{ctx.consumer.capitalize()}, which parses strict JSON"
     else:
@@ -81,11 +81,11 @@ def _problem_message(ctx: Context, group: list[TextProblem]) -> str:
     return f"the file is YAML, but its path is passed to {consumer}"
 
 
-def _parser_name(ctx: Context) -> str:
+def _parser_clause(ctx: Context) -> str:
     if ctx.parser == "json" and ctx.consumer == "deepspeed":
-        return f"DeepSpeed {ctx.release_name}, which parses strict JSON (Hjson since 0.8.1)"
+        return f"DeepSpeed {ctx.release_name} parses strict JSON (Hjson since 0.8.1) and"
     if ctx.parser == "json":
-        return f"{ctx.consumer.capitalize()}, which parses strict JSON"
+        return f"{ctx.consumer.capitalize()} parses strict JSON and"
     return _PARSERS[ctx.parser]
 
 
@@ -202,7 +202,7 @@ _ADVICE = {
     "missing-value": "add a value, or remove the key",
     "control-character": 'write it as an escape sequence, for example "\\t"',
     "bad-escape": 'write the backslash twice: "\\\\"',
-    "bad-number": "write a decimal number without underscores, leading zeros or hexadecimal prefix",
+    "bad-number": "write a decimal number without underscores, leading zeros or a hexadecimal prefix",
     "nan": "write a finite number",
     "bom": "save the file without a byte order mark",
     YAML_TEXT: "write it as JSON, or load it in your script and pass the dict",

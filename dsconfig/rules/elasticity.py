@@ -143,7 +143,7 @@ def _number_faults(block: JsonObject, semantics: ElasticitySemantics) -> Iterato
             yield ElasticityFault("DSC602", key, message, f"set it to an integer of at least {bound}")
             return
     if not {"min_gpus", "max_gpus"} & set(invalid) and high < low:
-        message = f"`max_gpus` {quote_value(high)} is less than `min_gpus` {quote_value(low)}"
+        message = f"`max_gpus` ({quote_value(high)}) is less than `min_gpus` ({quote_value(low)})"
         advice = f"set `max_gpus` to {quote_value(low)} or more"
         yield ElasticityFault("DSC602", "max_gpus" if "max_gpus" in block else "min_gpus", message, advice)
 
@@ -204,8 +204,10 @@ def _maximum_batch_faults(block: JsonObject, semantics: ElasticitySemantics) -> 
             "DSC605", "max_train_batch_size", message, "set it to an integer of at most 1000000000"
         )
     elif not largest <= share:
-        per_rank = "" if ranks in (None, 1) else f", {share} for each of {ranks} ranks of a node"
-        message = f"{subject}{per_rank}: less than micro batch size {quote_value(largest)}"
+        per_rank = (
+            "" if ranks in (None, 1) else f", which leaves {share} for each of the {ranks} ranks on a node"
+        )
+        message = f"{subject}{per_rank}, less than the micro batch size {quote_value(largest)}"
         minimum = f"raise it to {quote_value(largest * (ranks or 1))} or more"
         yield ElasticityFault(
             "DSC605", "max_train_batch_size", message, f"{minimum}, or list smaller `micro_batch_sizes`"

@@ -10,7 +10,7 @@ from dsconfig.core.wording import describe_type, join_alternatives, json_kind, q
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding, SkipRule
 from dsconfig.rules._batch_triplet import divisors
-from dsconfig.rules._effective_values import OPTIMIZER, PARAM, effective_stage, format_division, stage_path
+from dsconfig.rules._effective_values import OPTIMIZER, PARAM, effective_stage, format_remainder, stage_path
 from dsconfig.rules._fixes import remove_key
 from dsconfig.rules._model_facts import DENSE, has_model, trained_model
 from dsconfig.rules._suggest_section import format_key
@@ -232,8 +232,8 @@ def expert_parallel_size_misfit(ctx: Context) -> Iterator[Finding]:
     elif ctx.world_size and not _is_invalid_size(size, 1) and ctx.world_size % size:
         yield ctx.at(
             f"{EP}.autoep_size",
-            f"`autoep_size` {quote_value(size)} does not divide the world size {ctx.world_size}: "
-            f"{format_division(ctx.world_size, size)}",
+            f"`autoep_size` {quote_value(size)} does not divide the world size {ctx.world_size} "
+            f"{format_remainder(ctx.world_size, size)}",
             help=f"use {join_alternatives(divisors(ctx.world_size))}, or another number of ranks",
         )
 
@@ -514,7 +514,8 @@ def parallel_presets_differ(ctx: Context) -> Iterator[Finding]:
     if tensor is not None and expert is not None and tensor != expert:
         yield ctx.at(
             path,
-            f"`{path}` is {quote_value(tensor)}, but `{EP}.preset_model` is {quote_value(expert)}",
+            f"`{path}` is {quote_value(tensor)}, but `{EP}.preset_model` is {quote_value(expert)}; "
+            "they must be equal",
             help=f"write {quote_value(expert)}, or remove it",
             related=[("the other preset is set here", f"{EP}.preset_model")],
         )

@@ -9,7 +9,6 @@ from dsconfig.core.wording import join_alternatives
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.rules._batch_triplet import divisors
-from dsconfig.rules._effective_values import format_division
 from dsconfig.rules._model_facts import has_model, trained_model
 from dsconfig.rules._program_versions import program_versions
 
@@ -40,8 +39,8 @@ def world_size_not_divided_by_inference_groups(ctx: Context) -> Iterator[Finding
     if ctx.is_on("hybrid_engine.enabled") and isinstance(size, int) and size > 1 and world % size:
         yield ctx.at(
             "hybrid_engine.inference_tp_size",
-            f"`inference_tp_size` {size} does not divide the world size {world}: "
-            f"{format_division(world, size)}, so {world % size} ranks are in no group",
+            f"`inference_tp_size` {size} does not divide the world size {world}, "
+            f"so {world % size} ranks are in no group",
             help=f"use {join_alternatives(divisors(world)[:12])}, or another number of ranks",
         )
 

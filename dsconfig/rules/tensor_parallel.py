@@ -13,7 +13,7 @@ from dsconfig.rules._effective_values import (
     AUTOTP,
     STAGE,
     effective_stage,
-    format_division,
+    format_remainder,
     has_autocast,
     normalize_dtype,
     related_dtype,
@@ -119,7 +119,7 @@ def world_size_not_divided_by_tensor_parallel(ctx: Context) -> Iterator[Finding]
     if size > 1 and world and world % size:
         yield ctx.at(
             AUTOTP,
-            f"`autotp_size` {size} does not divide the world size {world}: {format_division(world, size)}",
+            f"`autotp_size` {size} does not divide the world size {world} {format_remainder(world, size)}",
             help=f"use {join_alternatives(divisors(world)[:12])}, or another number of ranks",
         )
 

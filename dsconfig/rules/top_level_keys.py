@@ -10,7 +10,7 @@ from dsconfig.core.json_types import Json
 from dsconfig.core.wording import describe_value, quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import MISSING, Context, Finding
-from dsconfig.rules._effective_values import format_division, is_integer, is_number
+from dsconfig.rules._effective_values import format_remainder, is_integer, is_number
 
 # Gradient clipping.
 
@@ -201,7 +201,7 @@ def vocabulary_not_aligned(ctx: Context) -> Iterator[Finding]:
         up = -(-size // _ALIGNMENT) * _ALIGNMENT
         yield ctx.at(
             _VOCABULARY,
-            f"`{_VOCABULARY}` {size} is not a multiple of {_ALIGNMENT}, which is less efficient on tensor cores: "
-            f"{format_division(size, _ALIGNMENT)}",
+            f"`{_VOCABULARY}` {size} is not a multiple of {_ALIGNMENT} {format_remainder(size, _ALIGNMENT)}, "
+            "which is less efficient on tensor cores",
             help=f"pad the vocabulary to {up}",
         )

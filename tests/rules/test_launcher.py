@@ -28,7 +28,7 @@ PROBLEMS = [
     ("deepspeed --hostfile hosts --master_addr localhost {}", "DSC845", "connect to itself"),
     ("torchrun --nnodes=2 --nproc_per_node=8 {}", "DSC845", "uses 127.0.0.1"),
     ("python -m torch.distributed.run --nnodes 2 --master-addr 127.0.0.1 {}", "DSC845", "connect to itself"),
-    ("CUDA_VISIBLE_DEVICES=0,1 torchrun --nproc-per-node 4 {}", "DSC846", "shows them 2 GPUs"),
+    ("CUDA_VISIBLE_DEVICES=0,1 torchrun --nproc-per-node 4 {}", "DSC846", "makes only 2 GPUs visible"),
     (
         "CUDA_VISIBLE_DEVICES=0,1 accelerate launch --num_processes 4 {}",
         "DSC846",

@@ -110,7 +110,7 @@ def unfinished_part_of_random_ltd(ctx: Context) -> Iterator[Finding]:
     section = _random_ltd_section(ctx)
     lr_schedule = section.get("layer_token_lr_schedule")
     if isinstance(lr_schedule, dict) and lr_schedule.get("enabled", True):
-        state = "is on, but" if "enabled" in lr_schedule else "has no `enabled`, and"
+        state = "is on, but" if "enabled" in lr_schedule else "is set (and has no `enabled`), but"
         yield ctx.at(
             f"{_LTD}.layer_token_lr_schedule",
             f"`layer_token_lr_schedule` {state} DeepSpeed does not implement it",

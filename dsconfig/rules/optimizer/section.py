@@ -449,11 +449,11 @@ def _may_be_out_of_range(value: Json) -> bool:
 def _find_range_violation(key: str, value: Json) -> tuple[tuple[int, ...], str] | None:
     """Return the index of the invalid element, if any, and the accepted values; None if valid."""
     if key in _NOT_NEGATIVE and is_number(value) and value < 0:
-        return (), "a number of at least 0"
+        return (), "a non-negative number"
     if key == "betas" and isinstance(value, list) and len(value) == 2:
         for index, beta in enumerate(value):
             if is_number(beta) and not 0 <= beta < 1:
-                return (index,), "two numbers of at least 0 and less than 1"
+                return (index,), "two numbers from 0 up to, but not including, 1"
     return None
 
 

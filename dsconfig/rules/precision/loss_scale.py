@@ -81,7 +81,7 @@ def loss_scale_not_a_number(ctx: Context) -> Iterator[Finding]:
     if isinstance(raw, bool) or not math.isfinite(scale):
         yield ctx.at(
             path,
-            f"`loss_scale` is {quote_value(raw)}, but must be a finite number of at least 0",
+            f"`loss_scale` is {quote_value(raw)}, but must be a finite, non-negative number",
             help="set it to 0 for dynamic loss scaling, or remove the key",
             fix=Fix("remove `loss_scale` to use dynamic loss scaling", (RemoveKey(ctx.written_path(path)),)),
         )

@@ -368,8 +368,8 @@ def logarithmic_warm_up(ctx: Context) -> Iterator[Finding]:
 _POSITIVE_INTEGERS = {"warmup_num_steps": "0.19.3", "lr_range_test_step_size": "0.19.4"}
 """Params that have to be positive integers, and the first release that checks them."""
 _CYCLE_HALVES = {
-    "cycle_first_step_size": "a number greater than 0",
-    "cycle_second_step_size": "a number of at least 0",
+    "cycle_first_step_size": "a positive number",
+    "cycle_second_step_size": "a non-negative number",
 }
 """Halves of a `OneCycle`, which DeepSpeed also converts from strings, and the numbers that it accepts for them."""
 
@@ -428,8 +428,8 @@ def _describe_accepted_values(ctx: Context, chosen: BuiltClass, key: str) -> str
         if value == "auto":  # reported by `unresolved-auto`
             return None
         if ctx.since(_POSITIVE_INTEGERS[key]):
-            return None if isinstance(value, int) and value > 0 else "an integer greater than 0"
-        return "a number other than 0" if value == 0 and key == "lr_range_test_step_size" else None
+            return None if isinstance(value, int) and value > 0 else "a positive integer"
+        return "a nonzero number" if value == 0 and key == "lr_range_test_step_size" else None
     if key in _CYCLE_HALVES:
         value = ctx.value(f"{_PARAMS}.{key}")
         return None if _is_valid_cycle_half(ctx, key, value) else _CYCLE_HALVES[key]

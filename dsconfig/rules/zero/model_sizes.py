@@ -247,7 +247,7 @@ def _describe_oversized_weight(
         return None
     reason = (
         f"`{weight.name}` in {trained_model(ctx).shown} has {weight.numel:,} elements: its gradient is sent as"
-        f" {dtype}, and up to 0.18.1 a gradient that is sent in another dtype has to fit"
+        f" {dtype}, and up to 0.18.1 a gradient sent in another dtype must fit in the bucket"
     )
     return (
         reason,

@@ -439,8 +439,8 @@ def bucket_kept_by_stage_3(ctx: Context) -> Iterator[Finding]:
     if ctx.is_on(f"{ZERO}.contiguous_gradients"):
         yield ctx.at(
             _REDUCE,
-            f"`reduce_bucket_size` is {size:,.0f}: stage 3 allocates {2 * size / 1e9:,.1f} GB for it for the"
-            " whole run, with 16-bit gradients",
+            f"`reduce_bucket_size` is {size:,.0f}: stage 3 keeps {2 * size / 1e9:,.1f} GB (in 16 bits) "
+            "allocated for it during the whole run",
             help="set it to at most 500000000, the default",
             related=related_stage(ctx),
         )

@@ -11,7 +11,7 @@ from dsconfig.rules._batch_triplet import divisors
 from dsconfig.rules._effective_values import (
     ZERO,
     effective_stage,
-    format_division,
+    format_remainder,
     reduction_dtype,
     related_dtype,
     related_stage,
@@ -53,8 +53,8 @@ def secondary_partition_not_a_divisor(ctx: Context) -> Iterator[Finding]:
         )
         yield ctx.at(
             HPZ,
-            f"`zero_hpz_partition_size` is {size}, which does not divide the {ranks} ranks: "
-            f"{format_division(ranks, size)}",
+            f"`zero_hpz_partition_size` is {size}, which does not divide the {ranks} ranks "
+            f"{format_remainder(ranks, size)}",
             help=f"use {listed}, or another number of ranks",
         )
 
@@ -136,8 +136,8 @@ def parameter_shorter_than_secondary_parts(ctx: Context) -> Iterator[Finding]:
     if parameter is not None:
         yield ctx.at(
             HPZ,
-            f"`{parameter.name}` in {trained_model(ctx).shown} has {parameter.numel:,} elements, but the part of"
-            f" the last of {group} ranks would start at {parameter.start:,}, so DeepSpeed raises",
+            f"`{parameter.name}` in {trained_model(ctx).shown} has only {parameter.numel:,} elements, but the last"
+            f" of {group} ranks would get those from {parameter.start:,} on, so DeepSpeed raises",
             help="remove it, change the number of GPUs, or upgrade DeepSpeed to 0.19.5 or later",
             fix=remove_key(ctx.written_path(HPZ)),
         )
@@ -243,8 +243,8 @@ def shard_not_quantizable(ctx: Context) -> Iterator[Finding]:
     if part is not None:
         yield ctx.at(
             _WEIGHTS,
-            f"one of {ranks:,} ranks has {part.numel:,} elements of `{part.module}` in"
-            f" {trained_model(ctx).shown}, but quantization needs a multiple of {QUANTIZER_ALIGNMENT}",
+            f"`zero_quantized_weights` needs a multiple of {QUANTIZER_ALIGNMENT} elements on each rank, but one of"
+            f" {ranks:,} ranks has {part.numel:,} elements of `{part.module}` in {trained_model(ctx).shown}",
             help="remove it, or change the number of GPUs",
             related=related_stage(ctx),
             fix=remove_key(ctx.written_path(_WEIGHTS)),
@@ -374,8 +374,8 @@ def quantization_groups_not_divisible(ctx: Context) -> Iterator[Finding]:
     if gradient is not None:
         yield ctx.at(
             _GRADIENTS,
-            f"the gradient of `{gradient.name}` in {trained_model(ctx).shown} is quantized in {gradient.groups:,}"
-            f" groups, which {ranks:,} ranks cannot share evenly",
+            f"`zero_quantized_gradients` quantizes the gradient of `{gradient.name}` in {trained_model(ctx).shown} in"
+            f" {gradient.groups:,} groups, which do not divide evenly among {ranks:,} ranks",
             help="remove it, or change the number of GPUs",
             related=related_stage(ctx),
             fix=remove_key(ctx.written_path(_GRADIENTS)),
@@ -422,6 +422,6 @@ def mics_shard_size_not_a_divisor(ctx: Context) -> Iterator[Finding]:
     if isinstance(size, int) and size > 0 and ranks % size:
         yield ctx.at(
             _SHARD,
-            f"`mics_shard_size` is {size}, which does not divide the {ranks} ranks: {format_division(ranks, size)}",
+            f"`mics_shard_size` is {size}, which does not divide the {ranks} ranks {format_remainder(ranks, size)}",
             help=f"use a divisor of {ranks}: {join_alternatives(divisors(ranks)[:8])}",
         )
