@@ -161,8 +161,8 @@ def command_cut_off(ctx: Context) -> Iterator[Finding]:
     """The command ends before its last flags, because a line does not continue.
 
     The shell joins a line with the next one only if `\\` is its very last character. A missing `\\`, a blank or
-    carriage return behind it, an empty line and a commented-out flag between the lines all end the command. The program starts without the
-    flags below, and the shell then reports "--flag: command not found".
+    carriage return after it, an empty line and a commented-out flag between the lines all end the command. The
+    program starts without the flags below, and the shell then reports "--flag: command not found".
 
     Good:
 
