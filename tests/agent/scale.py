@@ -88,17 +88,24 @@ class CountingStore(DictStore):
     def get(self, key: str, /) -> bytes:
         is_state = key.endswith("/state")
         self._pass("read" if is_state else "poll")
-        value = super().get(key)
-        self._simulation.calls["bytes"] += self._simulation.size(value.decode()) if is_state else len(value)
-        return value
+        return self._count_bytes(key, super().get(key))
 
     def multi_get(self, keys: list[str], /) -> list[bytes]:
         self._pass("poll")
-        return [self.data[key].encode() for key in keys]
+        return [self._count_bytes(key, self.data[key].encode()) for key in keys]
 
     def compare_set(self, key: str, expected: str, desired: str, /) -> bytes:
         self._pass("change")
-        return super().compare_set(key, expected, desired)
+        return self._count_bytes(key, super().compare_set(key, expected, desired))
+
+    def _count_bytes(self, key: str, value: bytes) -> bytes:
+        """Count what an answer carries, also that of a compare-and-set, which is the value that the key has."""
+        is_state = key.endswith("/state")
+        kind = "state" if is_state else "mailbox" if "/mailbox/" in key else "other"
+        size = self._simulation.size(value.decode()) if is_state else len(value)
+        self._simulation.calls[f"{kind} bytes"] += size
+        self._simulation.calls["bytes"] += size
+        return value
 
 
 @dataclass(frozen=True)
@@ -116,10 +123,11 @@ class Formed:
         each = {kind: self.calls[kind] / self.nodes for kind in ("read", "change", "poll", "write")}
         counts = " | ".join(f"{count:.1f}" for count in each.values())
         every = sum(each.values()) / max(1.0, log2(self.nodes))
-        kilobytes = self.calls["bytes"] / self.nodes / 1000
+        kinds = ("state bytes", "mailbox bytes", "other bytes")
+        kilobytes = " | ".join(f"{self.calls[kind] / self.nodes / 1000:.1f}" for kind in kinds)
         return (
             f"| {self.nodes} | {self.lost} | {self.rounds} | {self.seconds:.1f} | {counts} | {every:.1f} | "
-            f"{kilobytes:.0f} |"
+            f"{kilobytes} |"
         )
 
 
@@ -254,7 +262,9 @@ def main() -> None:
         "polls",
         "writes",
         "all / log n",
-        "kB read",
+        "kB of states",
+        "kB of mailboxes",
+        "kB of small keys",
     )
     print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|", flush=True)
     for nodes in options.nodes:

@@ -1,4 +1,4 @@
-"""Large jobs in simulated time: groups form, and all calls to the store together stay below n log n."""
+"""Large jobs in simulated time: groups form, with calls to the store below n log n, and bytes below n squared."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ def test_a_group_forms_and_forms_again(nodes: int) -> None:
     for formed, most in ((first, 20 if polls_often else 10), (second, 40 if polls_often else 22)):
         calls = sum(formed.calls[kind] for kind in ("read", "change", "poll", "write"))
         assert calls < most * nodes * log2(nodes)
+        # Each node reads the whole membership some ten times, about 35 bytes for each member.
+        assert formed.calls["bytes"] < nodes * (60_000 + 400 * nodes)
     assert first.seconds < 3, "whatever their number"
     assert second.seconds < 9
     assert calm.calls["bytes"] < 8_000 * nodes * 4, "and so much is read a second"
