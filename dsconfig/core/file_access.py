@@ -170,6 +170,14 @@ def relative_path(path: str, start: str = os.curdir) -> str:
         return os.path.abspath(path)
 
 
+def is_absolute(path: str) -> bool:
+    """Return whether a path is absolute on this machine, or on the Linux machine of a job.
+
+    For Windows, Python 3.13 and newer call `/data/ds.json` relative.
+    """
+    return path.startswith("/") or os.path.isabs(path)
+
+
 def register_named_paths(paths: Iterable[str]) -> None:
     """Register the paths that the user named, replacing earlier ones; other files may refer to them."""
     _named.clear()

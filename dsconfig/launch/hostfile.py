@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Mapping
 
-from dsconfig.core.file_access import read_contents
+from dsconfig.core.file_access import is_absolute, read_contents
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.document import TextSpan
 from dsconfig.launch.repository_files import resolve_written_path
@@ -118,7 +118,7 @@ def hosts_of(path: str, folder: str, script: ShellInterpreter) -> Mapping[str, i
     A file that the script writes is known if it is a here-document. `folder`: directory that the script has
     entered with `cd`.
     """
-    if not path or "$" in path or "`" in path or os.path.isabs(path):
+    if not path or "$" in path or "`" in path or is_absolute(path):
         return None  # the repository does not say what stands at /job/hostfile
     if (written := script.output.documents.get(path)) is not None:
         text = written.text

@@ -13,6 +13,7 @@ from time import monotonic
 
 from dsconfig.core.file_access import (
     OUTSIDE,
+    is_absolute,
     is_file,
     is_on_network_share,
     may_read_discovered_file,
@@ -280,7 +281,7 @@ def resolve_written_path(reference: str, launch: str, script_folder: str = "") -
     repository root. This covers the layouts in use: most scripts are started from the repository root or a
     parent directory. A leading variable such as `$ROOT/` is skipped.
     """
-    if script_folder and not os.path.isabs(reference):
+    if script_folder and not is_absolute(reference):
         lookup = resolve_written_path(os.path.join(script_folder, reference), launch)
         if lookup.path is not None:
             return lookup
@@ -289,7 +290,7 @@ def resolve_written_path(reference: str, launch: str, script_folder: str = "") -
         return lookup if lookup.path is not None else lookup._replace(path=None)
     if launch.startswith("<"):
         return _lookup_at_path(reference, launch, (os.curdir,)) or PathLookup(None, (os.curdir,))
-    if os.path.isabs(reference):
+    if is_absolute(reference):
         return _lookup_at_path(reference, launch, ()) or _resolve_path_of_other_machine(reference, launch)
     folder = os.path.dirname(os.path.abspath(launch))
     folders, top, here = [os.curdir], project_root(folder), os.getcwd()

@@ -26,6 +26,7 @@ from dsconfig.cli import EXIT_BROKEN_PIPE, main
 from dsconfig.core import file_access
 from dsconfig.document import atomic_write
 from dsconfig.launch.launch_file_formats import is_shell_script_name
+from dsconfig.lsp.protocol import path_from_uri, uri_from_path
 from dsconfig.render import FORMATS, sarif
 from dsconfig.render.terminal_style import style_of
 from tests.cli.conftest import Runs, Spawns
@@ -83,6 +84,32 @@ def test_no_command_needs_all_files_on_one_drive(
         assert "internal error" not in out + err, arguments
         assert "Traceback" not in out + err
         assert code in (0, 1, 2)
+
+
+def test_a_path_of_a_linux_machine_is_absolute_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    with windows_paths():
+        monkeypatch.setattr(
+            ntpath, "isabs", lambda path: path[1:3] == ":\\" or path[:2] == "\\\\"
+        )  # as in Python 3.13
+        assert file_access.is_absolute("/data/ds.json")
+        assert file_access.is_absolute("D:\\job\\ds.json")
+        assert not file_access.is_absolute("conf\\ds.json")
+
+
+@pytest.mark.parametrize(
+    ("uri", "path"),
+    [
+        ("file:///c%3A/Users/a%20b/ds.json", "c:\\Users\\a b\\ds.json"),
+        ("file:///C%3A/x/%C3%A9.json", "C:\\x\\é.json"),
+        ("file://server/share/x.json", "\\\\server\\share\\x.json"),
+    ],
+)
+def test_an_editor_names_drives_and_shares(uri: str, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with windows_paths():
+        monkeypatch.setattr("dsconfig.lsp.protocol.os.name", "nt")
+        found = path_from_uri(uri), uri_from_path(path)
+        monkeypatch.undo()
+    assert found == (path, uri)
 
 
 def test_git_lists_files_with_slashes(monkeypatch: pytest.MonkeyPatch) -> None:

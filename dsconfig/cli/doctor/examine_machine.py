@@ -9,6 +9,7 @@ from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from dsconfig.cli.shadowed_packages import shadowing_problems
+from dsconfig.core.file_access import is_absolute
 from dsconfig.core.json_types import Json, JsonObject, NamedTuple, value_at_dotted_path
 from dsconfig.core.version_ranges import version_numbers
 from dsconfig.core.wording import join_alternatives
@@ -391,7 +392,7 @@ def _examine_nvme_drives(machine: Machine, needs: ConfigNeeds) -> Iterator[Machi
 
 
 def _examine_drive(machine: Machine, key: str, name: str) -> Iterator[MachineFact]:
-    if not (os.path.isabs(name) or name.startswith("/")):  # the job may run on Linux, and this machine not
+    if not is_absolute(name):
         yield MachineFact(
             "nvme",
             "warning",
