@@ -443,7 +443,10 @@ def fail_for_unknown_command(command: str | None, commands: Iterable[str]) -> No
     """End the run with an error because `command` is missing or unknown."""
     names = ", ".join(commands)
     if command is None:
-        fail_with_usage_error(f"no command given: expected one of {names} (see `dsconfig --help`)")
+        fail_with_usage_error(
+            "no command given: `dsconfig check` checks the configs below this folder, "
+            "`dsconfig --help` lists the commands"
+        )
     if os.path.exists(command):
         fail_with_usage_error(f"`{command}` is not a command: did you mean `dsconfig check {command}`?")
     from dsconfig.core.wording import closest_words

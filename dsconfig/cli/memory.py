@@ -7,6 +7,7 @@ import gc
 import os
 import sys
 from collections.abc import Iterable
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from dsconfig.cli.arguments import (
@@ -273,7 +274,12 @@ def print_stage_table(args: argparse.Namespace) -> int:
         sys.stdout.write(dump_json(answer, indent=2) + "\n")
     else:
         style = style_of(sys.stdout, args.color)
-        print_wrapped_lines(render.stage_table_lines(rows, limits, style), style, sys.stdout)
+        lines = render.stage_table_lines(rows, limits, style)
+        if size is None:
+            count = args.gpus_per_node or NODE
+            word = style.paint("assumed", "dim")
+            lines = chain(lines, [f"{word}: {count} GPUs, those of one node; pass `--world-size`\n"])
+        print_wrapped_lines(lines, style, sys.stdout)
     return exit_code_of_verdicts([render.best_stage_verdict(rows, limits)])
 
 

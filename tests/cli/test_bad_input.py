@@ -61,7 +61,7 @@ WRONG_USE = {
     "world size 0": (["check", "--world-size", "0"], "expected a whole number above 0, got `0`"),
     "no world size": (["check", "--world-size", "many"], "expected a whole number above 0, got `many`"),
     "a name without stdin": (["check", "clean.json", "--stdin-filename", "a"], "requires `-`"),
-    "no command": ([], "no command given: expected one of check, fix, explain"),
+    "no command": ([], "no command given: `dsconfig check` checks the configs below this folder"),
     "an unknown command": (["chek"], "did you mean `check`?"),
     "a file for a command": (["clean.json"], "did you mean `dsconfig check clean.json`?"),
     "nothing to explain": (["explain"], "CODE|NAME|KEY"),

@@ -69,6 +69,13 @@ def test_the_table_fits_a_terminal_of_80_columns(run: Runs, monkeypatch: pytest.
     assert [row[29:44].strip() for row in narrow[:2]] == ["no", "yes"]
 
 
+def test_an_assumed_number_of_gpus_is_named(run: Runs) -> None:
+    arguments = ("memory", "--model", "gpt2", "--sequence-length", "1024")
+    assert "assumed: 8 GPUs, those of one node; pass `--world-size`\n" in run(*arguments).out
+    assert "assumed: 4 GPUs, those of one node" in run(*arguments, "--gpus-per-node", "4").out
+    assert "GPUs, those of one node" not in run(*arguments, "--world-size", "8").out
+
+
 def test_what_fits_only_as_assumed_is_listed_apart(run: Runs) -> None:
     code, out, _ = run("memory", "--model", "llama-3-8b", "--gpu", "a100-40")
     first, cells = out.splitlines()[0], out.count("fits, assumed")
