@@ -42,6 +42,23 @@ JOBS: dict[str, dict[str, Any]] = {
         "name": "train",
         "jobs": {"train": {"steps": [{"run": "deepspeed t.py --deepspeed_config ds/z.json"}]}},
     },
+    "GitLab CI": {
+        "stages": ["train"],
+        "train": {"script": ["pip install .", "deepspeed t.py --deepspeed_config ds/z.json"]},
+    },
+    "Azure Pipelines": {
+        "jobs": [{"job": "a", "steps": [{"bash": "deepspeed t.py --deepspeed_config ds/z.json"}]}]
+    },
+    "CircleCI": {
+        "version": 2.1,
+        "jobs": {"train": {"steps": ["checkout", {"run": "deepspeed t.py --deepspeed_config ds/z.json"}]}},
+    },
+    "Bitbucket Pipelines": {
+        "pipelines": {"default": [{"step": {"script": ["deepspeed t.py --deepspeed_config ds/z.json"]}}]}
+    },
+    "Buildkite": {"steps": [{"label": "train", "command": "deepspeed t.py --deepspeed_config ds/z.json"}]},
+    "DVC": {"stages": {"train": {"cmd": "deepspeed t.py --deepspeed_config ds/z.json", "deps": ["t.py"]}}},
+    "Task": {"version": "3", "tasks": {"train": {"cmds": ["deepspeed t.py --deepspeed_config ds/z.json"]}}},
     "Azure ML": {
         "command": "python t.py --deepspeed_config ds/z.json",
         "distribution": {"type": "pytorch", "process_count_per_instance": 4},

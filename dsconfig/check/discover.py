@@ -84,7 +84,7 @@ def find_configs(
                 continue
             if (listing and not listing.lists_path(entry.path)) or excludes(entry.path):
                 continue
-            if entry.name.startswith(".") and not (launches and entry.name == ".github"):
+            if entry.name.startswith(".") and not (launches and entry.name in _HIDDEN_LAUNCHES):
                 if is_folder and entry.name != ".git":
                     hidden(_shorten_path(entry.path))
             elif is_folder:
@@ -98,6 +98,21 @@ def find_configs(
             elif entry_starts_job(entry) if is_start else _is_config_entry(entry, note):
                 yield _shorten_path(entry.path)
         folders += reversed(subfolders)
+
+
+_HIDDEN_LAUNCHES = frozenset(
+    {
+        ".github",
+        ".gitlab-ci.yml",
+        ".gitlab",
+        ".circleci",
+        ".azure-pipelines",
+        ".azure-pipelines.yml",
+        ".justfile",
+        ".buildkite",
+    }
+)
+"""Hidden files and directories with commands that may start jobs."""
 
 
 def entry_starts_job(entry: os.DirEntry[str]) -> bool:
@@ -186,7 +201,8 @@ def host_kind(path: str) -> str:
     """Return the kind of a launch file or program as named by the setting `skip`, or "" for other files."""
     name = os.path.basename(path)
     if is_shell_script_name(name):
-        return "containers" if "file" in name.lower() and "makefile" not in name.lower() else "scripts"
+        is_container = "file" in name.lower() and not name.lower().endswith(("makefile", "justfile"))
+        return "containers" if is_container else "scripts"
     if is_python_name(name):
         return "notebooks" if is_notebook_name(name) else "python"
     if name == ".github" or f"{os.sep}.github{os.sep}" in os.path.abspath(path):
@@ -198,9 +214,19 @@ def host_kind(path: str) -> str:
     launch_format = detect_launch_format(_read_document(path, read_small_file(path), yaml=True).value())
     if launch_format is None or not launch_format.commands:
         return ""
-    return {"Docker Compose": "containers", "GitHub Actions": "workflows"}.get(
-        launch_format.name, "manifests"
-    )
+    if launch_format.name == "Docker Compose":
+        return "containers"
+    return "workflows" if launch_format.name in _WORKFLOWS else "manifests"
+
+
+_WORKFLOWS = (
+    "GitHub Actions",
+    "GitLab CI",
+    "Azure Pipelines",
+    "CircleCI",
+    "Bitbucket Pipelines",
+    "Buildkite",
+)
 
 
 def is_config_file(path: str) -> bool:

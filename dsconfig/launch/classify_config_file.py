@@ -11,7 +11,12 @@ from dsconfig.core.json_types import value_at_dotted_path
 from dsconfig.document.config_file_names import SUFFIXES, is_notebook_name, is_python_name
 from dsconfig.job.consumers.accelerate_launch_file import is_launch_file
 from dsconfig.launch.find_jobs import job_of_launch_file, launch_file_exceeds_budget
-from dsconfig.launch.launch_file_formats import LaunchFileFormat, detect_launch_format, is_shell_script_name
+from dsconfig.launch.launch_file_formats import (
+    LaunchFileFormat,
+    commands_in_file,
+    detect_launch_format,
+    is_shell_script_name,
+)
 from dsconfig.launch.typical_config_keys import LEAST_TYPICAL, TYPICAL, UNMISTAKABLE, are_config_keys
 from dsconfig.model.key_table import ROOT, all_keys, keys_of_section_class
 
@@ -157,9 +162,7 @@ def names_or_contains_config(data: Mapping[str, Json]) -> bool:
             value_at_dotted_path(data, key) for key in launch_format.config
         )
     return any(
-        word in str(value_at_dotted_path(data, key))
-        for key in launch_format.commands
-        for word in _COMMAND_WORDS
+        word in str(value) for value in commands_in_file(launch_format, data) for word in _COMMAND_WORDS
     )
 
 
@@ -178,6 +181,8 @@ def _why_launch_file_has_no_config(launch_format: LaunchFileFormat, data: Mappin
     config_keys = " or ".join(
         f"`{key}`" for key in launch_format.config or launch_format.commands or (launch_format.built_from,)
     )
+    if launch_format.commands == ("*",):
+        return "whose commands name no config"
     return f"that names no config by {config_keys}"
 
 

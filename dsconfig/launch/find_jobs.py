@@ -60,6 +60,12 @@ def jobs_of_launch_file(
         from dsconfig.launch.jobs_of_program_file import jobs_of_program_file
 
         yield from jobs_of_program_file(launch, config_path)
+        if is_notebook_name(launch.name) and not launch.is_in_program:
+            from dsconfig.launch.jobs_of_notebook import jobs_of_notebook
+
+            yield from jobs_of_notebook(
+                launch.text.encode("utf-8", "surrogatepass"), launch.name, config_path, budget
+            )
         return
     if not is_shell_script_name(launch.name):
         if budget is not None:

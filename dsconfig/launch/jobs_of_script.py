@@ -10,7 +10,7 @@ from itertools import islice
 from typing import TypeAlias
 
 from dsconfig.core.file_access import MAX_SIZE, read_contents
-from dsconfig.core.json_types import Json, JsonObject, NamedTuple, value_at_dotted_path
+from dsconfig.core.json_types import Json, JsonObject, NamedTuple
 from dsconfig.document import Document, read_bytes, read_dict, read_file
 from dsconfig.document.located_tree import UNKNOWN
 from dsconfig.job.consumers.accelerate_launch_file import BLOCK, BLOCK_KEYS, is_launch_file
@@ -34,7 +34,13 @@ from dsconfig.launch.launch_commands import (
     find_launch_commands,
     hashable_script_state,
 )
-from dsconfig.launch.launch_file_formats import SCRIPT, LaunchFileFormat, detect_launch_format, world_size_of
+from dsconfig.launch.launch_file_formats import (
+    SCRIPT,
+    LaunchFileFormat,
+    commands_in_file,
+    detect_launch_format,
+    world_size_of,
+)
 from dsconfig.launch.launched_job import PROGRAM, LaunchedJob, decode_config_argument
 from dsconfig.launch.manifest_commands import (
     commands_of,
@@ -187,7 +193,9 @@ def _read_script(
     budget = budget_for_text(len(launch.text))
     try:
         text = "\n".join(
-            line for key in launch_format.commands for line in commands_of(value_at_dotted_path(data, key))
+            line
+            for value in commands_in_file(launch_format, data)
+            for line in commands_of(value, lists_commands=launch_format.lists_commands)
         )
         text = expand_azure_inputs(text, data, budget)
     except BudgetExceededError:

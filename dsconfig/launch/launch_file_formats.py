@@ -38,7 +38,8 @@ class ConfigWriteRule(NamedTuple):
 class LaunchFileFormat(NamedTuple):
     """A launch file format: how to recognize it, and where it names or contains its config.
 
-    A sign is a dotted key; `key=a|b` requires one of these values, `key~word` a value that contains the word.
+    A sign is a dotted key; `key=a|b` requires one of these values, `key~word` a value that contains the word, and
+    `a.*.key` a mapping with the key in the mapping or list `a`, or below any root key if there is no `a`.
     """
 
     name: str
@@ -62,7 +63,9 @@ class LaunchFileFormat(NamedTuple):
     arguments_key: str = ""
     """Dotted key of the object with the training arguments; empty if they are at the root."""
     commands: tuple[str, ...] = ()
-    """Keys with shell commands that name the config."""
+    """Keys with shell commands that name the config; `*` stands for all of the file."""
+    lists_commands: bool = False
+    """Whether a list holds one command per item, rather than the words of one command."""
     environment: tuple[str, ...] = ()
     """Keys with environment variables for the commands in the launch file."""
     variables: Mapping[str, str] = MappingProxyType({})
@@ -333,6 +336,84 @@ FORMATS: tuple[LaunchFileFormat, ...] = (
         commands=("jobs",),
     ),
     LaunchFileFormat(
+        "GitLab CI",
+        "deepspeed",
+        signs=tuple(
+            (key, "*.script")
+            for key in (
+                "stages",
+                "image",
+                "variables",
+                "default",
+                "before_script",
+                "include",
+                "workflow",
+                "cache",
+            )
+        ),
+        config=(),
+        source="GitLab CI/CD YAML syntax, script, before_script, after_script",
+        commands=("*",),
+        lists_commands=True,
+        environment=("variables",),
+    ),
+    LaunchFileFormat(
+        "Azure Pipelines",
+        "deepspeed",
+        signs=(("jobs.*.job",), ("stages.*.jobs",), ("steps.*.script",), ("steps.*.bash",)),
+        config=(),
+        source="Azure Pipelines YAML schema, steps.script, steps.bash",
+        commands=("steps", "jobs", "stages"),
+        lists_commands=True,
+    ),
+    LaunchFileFormat(
+        "CircleCI",
+        "deepspeed",
+        signs=(("version", "jobs.*.steps"),),
+        config=(),
+        source="CircleCI configuration reference, jobs.<job_name>.steps.run",
+        commands=("jobs", "commands"),
+        lists_commands=True,
+    ),
+    LaunchFileFormat(
+        "Bitbucket Pipelines",
+        "deepspeed",
+        signs=(("pipelines.default",), ("pipelines.custom",), ("pipelines.branches",)),
+        config=(),
+        source="Bitbucket Pipelines configuration reference, step.script",
+        commands=("pipelines", "definitions"),
+        lists_commands=True,
+    ),
+    LaunchFileFormat(
+        "Buildkite",
+        "deepspeed",
+        signs=(("steps.*.command",), ("steps.*.commands",)),
+        config=(),
+        source="Buildkite pipeline command step; Drone pipeline steps.commands",
+        commands=("steps",),
+        lists_commands=True,
+        environment=("env", "environment"),
+    ),
+    LaunchFileFormat(
+        "DVC",
+        "deepspeed",
+        signs=(("stages", "stages.*.cmd"),),
+        config=(),
+        source="dvc.yaml reference, stages.<name>.cmd",
+        commands=("stages",),
+        lists_commands=True,
+    ),
+    LaunchFileFormat(
+        "Task",
+        "deepspeed",
+        signs=(("version", "tasks.*.cmds"), ("version", "tasks.*.cmd")),
+        config=(),
+        source="Taskfile schema, tasks.<name>.cmds",
+        commands=("tasks",),
+        lists_commands=True,
+        environment=("env",),
+    ),
+    LaunchFileFormat(
         "Ray",
         "deepspeed",
         signs=(
@@ -387,10 +468,12 @@ FORMATS: tuple[LaunchFileFormat, ...] = (
 """Formats in matching order, special ones first; the last row matches any file with the Trainer's arguments."""
 SCRIPTS = (".sh", ".bash", ".slurm", ".sbatch")
 """File name suffixes of shell scripts."""
+JUSTFILES = ("justfile", ".justfile")
 _SCRIPT_NAMES = (
-    r"(?:GNU)?[Mm]akefile|[\w.-]+\.mk|(?:[\w.-]+\.)?(?:Docker|Container)file|(?:Docker|Container)file[\w.-]*"
+    r"(?:GNU)?[Mm]akefile|[\w.-]+\.mk|\.?[Jj]ustfile"
+    r"|(?:[\w.-]+\.)?(?:Docker|Container)file|(?:Docker|Container)file[\w.-]*"
 )
-"""Pattern of other files with shell commands, such as makefiles and Dockerfiles."""
+"""Pattern of other files with shell commands, such as makefiles, justfiles and Dockerfiles."""
 
 
 def is_shell_script_name(name: str) -> bool:
@@ -419,12 +502,24 @@ def detect_launch_format(data: object) -> LaunchFileFormat | None:
     return next((each for each in FORMATS if matches_format(each, data)), None)
 
 
+def commands_in_file(launch_format: LaunchFileFormat, data: Mapping[str, Json]) -> list[Json]:
+    """Return the values of a launch file that hold its shell commands."""
+    return [dict(data) if key == "*" else value_at_dotted_path(data, key) for key in launch_format.commands]
+
+
 def matches_format(launch_format: LaunchFileFormat, data: Mapping[str, Json]) -> bool:
     """Return whether the keys of a file, or the flags of a command, match the signs of a format."""
     return any(all(_matches_sign(data, sign) for sign in signs) for signs in launch_format.signs)
 
 
 def _matches_sign(data: Mapping[str, Json], sign: str) -> bool:
+    if "*" in sign:
+        base, _, key = sign.partition("*.")
+        around = value_at_dotted_path(data, base.rstrip(".")) if base else data
+        entries = (
+            around.values() if isinstance(around, Mapping) else around if isinstance(around, list) else ()
+        )
+        return any(isinstance(each, Mapping) and key in each for each in entries)
     key, equals, values = sign.partition("=")
     if equals:
         return value_at_dotted_path(data, key) in values.split("|")

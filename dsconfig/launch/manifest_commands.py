@@ -11,20 +11,23 @@ import shlex
 from collections.abc import Iterator, Mapping
 
 from dsconfig.core.json_types import Json, value_at_dotted_path
-from dsconfig.launch.launch_file_formats import LaunchFileFormat
+from dsconfig.launch.launch_file_formats import JUSTFILES, LaunchFileFormat
 from dsconfig.launch.launcher_call import MPI_SLOTS, MPI_WORKERS, NODE_GPUS
 from dsconfig.launch.repository_files import ReadingBudget
 
 _KUBERNETES_VARIABLE = re.compile(r"\$\((\w+)\)")
 
 
-def commands_of(value: Json) -> Iterator[str]:
+def commands_of(value: Json, *, lists_commands: bool = False) -> Iterator[str]:
     """Yield the commands in a manifest value; a list of words is one command, to which `args` is appended.
 
-    The variables and GPUs that the manifest gives to a command are prepended as assignments.
+    If `lists_commands`, each item of a list is a command. The variables and GPUs that the manifest gives to a command
+    are prepended as assignments.
     """
     if isinstance(value, str):
         yield value
+    elif isinstance(value, list) and lists_commands and all(isinstance(each, str) for each in value):
+        yield from (each for each in value if isinstance(each, str))
     elif isinstance(value, list) and all(isinstance(word, str | int | float) for word in value):
         yield _join_command_words(value)
     elif isinstance(value, dict):
@@ -40,10 +43,10 @@ def commands_of(value: Json) -> Iterator[str]:
             if key not in _ENVIRONMENT and not (
                 key in ("command", "args") and isinstance(each, list) and command and args
             ):
-                yield from commands_of(each)
+                yield from commands_of(each, lists_commands=lists_commands)
     elif isinstance(value, list):
         for each in value:
-            yield from commands_of(each)
+            yield from commands_of(each, lists_commands=lists_commands)
 
 
 _ENVIRONMENT = ("env", "environment")
@@ -195,6 +198,8 @@ _INSTRUCTION = re.compile(r"\s*(ENV|ARG|CMD|ENTRYPOINT)\s+(.*)", re.IGNORECASE |
 def extract_shell_commands(name: str, text: str) -> str:
     """Return the shell commands of a script, Makefile or Dockerfile."""
     base = name.rpartition("/")[2]
+    if base.lower() in JUSTFILES:
+        return _justfile_recipes(text)
     if base.lower().endswith("makefile") or base.endswith(".mk"):
         return _makefile_recipes(text)
     if "dockerfile" in base.lower() or "containerfile" in base.lower():
@@ -224,6 +229,39 @@ def _makefile_recipes(text: str) -> str:
             lines.append(f"{match[1]}={quote}" if match and is_plain else "")
         continues = ends_open
     return "\n".join(lines)
+
+
+_JUST_ASSIGNMENT = re.compile(r"(?:export\s+)?([A-Za-z_][\w-]*)\s*:=\s*([\"'])(.*)\2")
+_JUST_VARIABLE = re.compile(r"\{\{\s*([A-Za-z_][\w-]*)\s*\}\}")
+_JUST_EXPRESSION = re.compile(r"\{\{.*?\}\}")
+
+
+def _justfile_recipes(text: str) -> str:
+    """Return the recipes of a justfile as shell text in which each line runs in its own shell.
+
+    A recipe that starts with `#!` is one script. Source: just manual, "Recipe Lines" and "Shebang Recipes".
+    """
+    lines: list[str] = []
+    is_script = continues = False
+    for line in text.split("\n"):
+        stripped = line.strip()
+        if stripped and not line[:1].isspace():
+            match = _JUST_ASSIGNMENT.fullmatch(stripped)
+            assignment = f"{match[1].replace('-', '_')}={shlex.quote(match[3])}" if match else ""
+            lines.append(f") {assignment and '; '}{assignment}" if is_script else assignment)
+            is_script = continues = False
+            continue
+        if stripped.startswith("#!"):
+            is_script = True
+            lines.append("(")
+            continue
+        body = _JUST_VARIABLE.sub(lambda each: f"${{{each[1].replace('-', '_')}}}", stripped.lstrip("@-"))
+        body = "" if stripped.startswith("#") else _JUST_EXPRESSION.sub("${JUST_EXPRESSION}", body)
+        ends_open = body.endswith("\\")
+        opening, closing = "( " * (not continues), " )" * (not ends_open)
+        lines.append(body if is_script or not body else f"{opening}{body}{closing}")
+        continues = ends_open
+    return "\n".join(lines) + "\n)" * is_script
 
 
 def _dockerfile_commands(text: str) -> str:

@@ -8,16 +8,23 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
 
-from dsconfig.core.file_access import read_contents, relative_path
-from dsconfig.core.json_types import JsonObject, NamedTuple
+from dsconfig.core.file_access import relative_path
+from dsconfig.core.json_types import Json, JsonObject, NamedTuple
 from dsconfig.document.config_file_names import NOTEBOOK, is_notebook_name
+from dsconfig.document.located_tree import UNKNOWN
 from dsconfig.document.notebook import shell_of_notebook
 from dsconfig.job.detect_consumer import ConsumerEvidence, LaunchArguments
 from dsconfig.launch.launch_commands import LaunchCommand, find_program_commands, names_other_config
 from dsconfig.launch.launch_file_formats import SCRIPT, SCRIPTS
 from dsconfig.launch.python.constant_expressions import ConstantEvaluator
 from dsconfig.launch.python.name_bindings import last_dotted_name
-from dsconfig.launch.python.syntax_trees import ProgramRepository, keyword_argument, parse_module
+from dsconfig.launch.python.syntax_trees import (
+    ParsedModule,
+    ProgramRepository,
+    keyword_argument,
+    parse_module,
+    read_program_bytes,
+)
 from dsconfig.launch.repository_files import (
     BudgetExceededError,
     files_of_repository,
@@ -35,33 +42,56 @@ from dsconfig.launch.training_arguments_in_code import (
     training_arguments_without_command,
 )
 
-_MAX_FILE = 256 * 1024
 
+def processes_started_by_program(program: str) -> int | None:
+    """Return the number of ranks that a program or notebook starts itself or sets, or None if unknown.
 
-def ray_workers(program: str) -> int | None:
-    """Return the number of workers in a program's only `ScalingConfig`, or None if unknown.
-
-    Source: ray.air.config.ScalingConfig, whose workers are the ranks of a `TorchTrainer`.
+    Sources: ray.air.config.ScalingConfig, whose workers are the ranks of a `TorchTrainer`; accelerate
+    launchers.py:notebook_launcher; `os.environ["WORLD_SIZE"]`, which torch's `env://` reads.
     """
     try:
-        data = read_contents(program, _MAX_FILE)
+        data = read_program_bytes(program)
     except OSError:
         return None
-    module = parse_module(program, data) if b"ScalingConfig" in data else None
-    if module is None:
+    module = parse_module(program, data) if any(word in data for word in _STARTS_RANKS) else None
+    if module is None or any(name == "num_workers" for name in module.names.fields):
         return None
-    names = module.names
-    calls = [each for each in names.calls if last_dotted_name(each.func) == "ScalingConfig"]
-    if len(calls) != 1 or any(name == "num_workers" for name in names.fields):
-        return None
-    (call,) = calls
-    value = keyword_argument(call, "num_workers") or next(
-        iter(call.args[1:2]), None
-    )  # `trainer_resources` is the first field
-    if not isinstance(value, ast.expr) or any(each.arg is None for each in call.keywords):
-        return None
-    workers = ConstantEvaluator(module, ProgramRepository(program)).evaluate_constant(value)
-    return workers if type(workers) is int and workers > 0 else None
+    counts = list(_counts_of_ranks(module, ConstantEvaluator(module, ProgramRepository(program))))
+    ranks = counts[0] if counts and all(count == counts[0] for count in counts) else None
+    return ranks if type(ranks) is int and ranks > 0 else None
+
+
+_STARTS_RANKS = (b"ScalingConfig", b"notebook_launcher", b"WORLD_SIZE")
+
+
+def _counts_of_ranks(module: ParsedModule, constants: ConstantEvaluator) -> Iterator[Json]:
+    """Yield each number of ranks that a module names; `UNKNOWN` for one known only at run time."""
+    for call in module.names.calls:
+        name = last_dotted_name(call.func)
+        if name not in ("ScalingConfig", "notebook_launcher"):
+            continue
+        # The first fields are `trainer_resources` of one, `function` and `args` of the other.
+        keyword, position = ("num_workers", 1) if name == "ScalingConfig" else ("num_processes", 2)
+        value = keyword_argument(call, keyword) or next(iter(call.args[position : position + 1]), None)
+        is_open = any(each.arg in (None, "num_nodes") for each in call.keywords)
+        yield UNKNOWN if value is None or is_open else constants.evaluate_constant(value)
+    for node in module.nodes:
+        if isinstance(node, ast.Assign) and any(_is_world_size(target) for target in node.targets):
+            value = constants.evaluate_constant(node.value)
+            # Below a condition the value may be the default for a program without a launcher.
+            is_certain = isinstance(module.names.parents.get(node), ast.Module)
+            is_number = isinstance(value, str) and value.isdecimal()
+            yield int(value) if is_certain and is_number else UNKNOWN
+
+
+def _is_world_size(target: ast.expr) -> bool:
+    """Return whether an assignment target is `os.environ["WORLD_SIZE"]`."""
+    return (
+        isinstance(target, ast.Subscript)
+        and last_dotted_name(target.value) == "environ"
+        and isinstance(target.slice, ast.Constant)
+        and target.slice.value == "WORLD_SIZE"
+    )
 
 
 # A config in a Python source, or one that a Python source names, has no flag in a command. The scripts that start the
@@ -137,8 +167,8 @@ def add_program_launch_facts(
     sizes = {each.command.world_size for each in launches}
     ranks = sizes.pop() if len(sizes) == 1 else None
     why = reader.why
-    if sizes <= {None} and ranks is None and (workers := ray_workers(program)) is not None:
-        ranks, why = workers, f"{why}; Ray starts {workers} workers"
+    if sizes <= {None} and ranks is None and (started := processes_started_by_program(program)) is not None:
+        ranks, why = started, f"{why}; the program starts {started} rank{'s' * (started > 1)}"
     label = ", ".join(each.shown_location for each in launches[:2]) + (
         " and others" if len(launches) > 2 else ""
     )

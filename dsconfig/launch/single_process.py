@@ -49,7 +49,7 @@ def count_single_process(command: LaunchCommand, script: str, text: str) -> Laun
     if command.processes != ProcessCount(None) or tasks not in (None, "1") or _NAMES_RANKS.search(text):
         return command
     # A container may run on several machines, whose manifest is elsewhere.
-    if script.startswith("<") or "file" in os.path.basename(script).lower().replace("makefile", ""):
+    if script.startswith("<") or re.search(r"(?<!make)(?<!just)file", os.path.basename(script).lower()):
         return command
     program = resolve_written_path(command.program_file, script, command.folder).path
     path = os.path.abspath(script)

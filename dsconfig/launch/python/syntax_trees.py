@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import ast
+import errno
 import os
 import re
 import warnings
 from collections.abc import Iterator
 from functools import lru_cache
 
-from dsconfig.core.file_access import is_file, may_read_file, read_contents, relative_path, repository_root
+from dsconfig.core.file_access import (
+    MAX_NOTEBOOK_SIZE,
+    is_file,
+    may_read_file,
+    read_contents,
+    relative_path,
+    repository_root,
+)
 from dsconfig.core.json_types import Json, NamedTuple
+from dsconfig.document.config_file_names import is_notebook_name
 from dsconfig.launch.python.name_bindings import ModuleNames, NameBinding, last_dotted_name
 from dsconfig.launch.repository_files import python_files_of_repository, repository_cache_key, time_cache_key
 
@@ -70,6 +79,23 @@ def _parse(data: bytes) -> tuple[ast.AST, ...]:
         return ()
 
 
+def read_program_bytes(path: str) -> bytes:
+    """Read a Python source file, or the code cells of a notebook as one module.
+
+    Raises:
+        OSError: the file cannot be read, or is not a valid notebook.
+    """
+    if not is_notebook_name(path):
+        return read_contents(path, _MAX_FILE)
+    from dsconfig.launch.program_text import read_program_text
+
+    text = read_contents(path, MAX_NOTEBOOK_SIZE).decode("utf-8", "replace")
+    try:
+        return read_program_text(text, path).text.encode("utf-8", "replace")
+    except ValueError as error:
+        raise OSError(errno.EINVAL, str(error), path) from None
+
+
 def program_modules(path: str, launch: str) -> tuple[ParsedModule, ...]:
     """Parse a program and the modules that it imports from its repository, in import order.
 
@@ -87,7 +113,7 @@ def _cached_program_modules(path: str, launch: str, _: int) -> tuple[ParsedModul
         if current in parsed or len(parsed) == _MAX_MODULES or not may_read_file(current, launch):
             continue
         try:
-            data = read_contents(current, _MAX_FILE)
+            data = read_program_bytes(current)
         except OSError:
             continue
         size += len(data)
