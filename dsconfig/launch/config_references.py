@@ -40,6 +40,9 @@ No two alternatives start with the same text: otherwise `re` would backtrack thr
 """
 _ELASTIC = rf"\bdsconfig\W+elastic\W+run\b{_ELASTIC_ARGUMENTS}"
 _RENDEZVOUS = r"\brdzv[-_]conf\b(?:(?!\brdzv[-_]conf\b)[^\n])*[ =,\"']ds_config=[\"']?"
+_INITIALIZES = "`deepspeed.initialize`"
+_INITIALIZE = r"\bdeepspeed\.initialize\((?:[^()]|\([^()]*\))*?"
+"""Pattern of a call of `deepspeed.initialize` up to one of its arguments."""
 _VALUE = r"(?P<words>[\w.]*)\$?\{?(?P<value>[\w.]*)"
 """Pattern of a variable where a path is expected."""
 _FLAGS_AND_KEYS = (
@@ -51,7 +54,8 @@ _FLAGS_AND_KEYS = (
     (rf"--(?:training_args\.)?deepspeed\b{_BEFORE_PATH}", "transformers", "`--deepspeed`"),
     (rf"\bhf_ds_config\b{_BEFORE_PATH}", "accelerate", "`DeepSpeedPlugin`"),
     (rf"DeepSpeedStrategy\([^()]*?\bconfig{_BEFORE_PATH}", "lightning", "`DeepSpeedStrategy`"),
-    (rf"\bdeepspeed[\"']?\s*[=,(]{_BEFORE_PATH}", "transformers", "`deepspeed=`"),
+    (rf"{_INITIALIZE}\bconfig(?:_params)?{_BEFORE_PATH}", "deepspeed", _INITIALIZES),
+    (rf"(?<![-/])\bdeepspeed[\"']?\s*[=,(]{_BEFORE_PATH}", "transformers", "`deepspeed=`"),
 )
 """Patterns of the text before a path or variable, each with its consumer and its name in messages.
 
@@ -69,7 +73,7 @@ _PYTHON = (
     (r"\bDeepSpeedStrategy\b", "lightning", "`DeepSpeedStrategy`"),
     # The plugin of Lightning 1 has the name of Accelerate's.
     (r"lightning[\w.]*\s+import\s[^\n]*\bDeepSpeedPlugin\b", "lightning", "Lightning's `DeepSpeedPlugin`"),
-    (r"\bdeepspeed\.(?:initialize|init_inference)\b", "deepspeed", "`deepspeed.initialize`"),
+    (r"\bdeepspeed\.(?:initialize|init_inference)\b", "deepspeed", _INITIALIZES),
     (r"\b(?:HfArgumentParser|\w*TrainingArguments)\b", "transformers", "`TrainingArguments`"),
     (r"\b(?:DeepSpeedPlugin|Accelerator)\(", "accelerate", "`Accelerator`"),
 )
@@ -237,8 +241,10 @@ def programs_naming_config(name: str) -> tuple[str, ...]:
     """Return the paths of Python programs that load a config or pass its path to a call."""
     path, top, deep = _repository_of_config(name)
     references = _find_references(path, top, deep, repository_cache_key(path)) or ()
-    scripts = (each.script for each in references if each.rank > 1)
-    return tuple(dict.fromkeys(script for script in scripts if script.endswith(".py")))
+    programs = [each for each in references if each.rank > 1 and each.script.endswith(".py")]
+    # A program elsewhere may name another file of this name, which it writes itself.
+    resolved = [each for each in programs if _resolves_to_config(each, path)]
+    return tuple(dict.fromkeys(each.script for each in resolved or programs))
 
 
 def references_exceed_budget(name: str) -> bool:
@@ -305,7 +311,23 @@ def _find_references(
     references = _find_path_references(
         deepspeed_texts(top, path, deep=deep), os.path.basename(path), top, time_cache_key()
     )
-    return None if references is None else tuple(_references_matching_path(references, path, top))
+    if references is None:
+        return None
+    matching = tuple(_references_matching_path(references, path, top))
+    # A bare name in an unrelated folder means this config only if nothing nearer names it.
+    remote = [each for each in matching if _is_bare_name_elsewhere(each, path)]
+    if not remote or not any(each.rank > 1 and _resolves_to_config(each, path) for each in matching):
+        return matching
+    return tuple(each for each in matching if each not in remote or _resolves_to_config(each, path))
+
+
+def _is_bare_name_elsewhere(reference: ConfigReference, path: str) -> bool:
+    """Return whether a script names only a file, and neither its folder nor that of the config contains the other."""
+    folder, script_folder = os.path.dirname(path), os.path.dirname(reference.script)
+    is_bare = (
+        os.sep not in reference.path_as_written.removeprefix("./") and "$" not in reference.path_as_written
+    )
+    return is_bare and os.path.commonpath([folder, script_folder]) not in (folder, script_folder)
 
 
 def _references_matching_path(
@@ -383,10 +405,18 @@ def _accelerate_file_uses_deepspeed(launch: str, text: str) -> bool:
 
 
 def _names_other_file(reference: _PathReference, path: str) -> bool:
-    """Return whether the path in an Accelerate launch file resolves to a file other than the config at `path`."""
-    if reference.why != f"`{LINK}`" or not reference.script.endswith(_LAUNCH_FILES):
+    """Return whether the path in a script or launch file resolves to a file other than the config at `path`.
+
+    A script in a directory with another file of that name may still mean the config if it runs in a directory above.
+    """
+    script = reference.script
+    is_accelerate_file = reference.why == f"`{LINK}`" and script.endswith(_LAUNCH_FILES)
+    if not is_accelerate_file and script.startswith(os.path.join(os.path.dirname(path), "")):
         return False
-    resolved = resolve_written_path(reference.path_as_written, reference.script).path
+    beside_script = os.path.normpath(os.path.join(os.path.dirname(script), reference.path_as_written))
+    if not is_accelerate_file and beside_script == path:
+        return False
+    resolved = resolve_written_path(reference.path_as_written, script).path
     return resolved is not None and os.path.realpath(resolved) != os.path.realpath(path)
 
 
@@ -489,7 +519,9 @@ def _classify_reference(
             ):
                 continue  # a variable of the script, which may be named like Accelerate's key
             at = start - len(before) + match.start()
-            return 3, _consumer_of_command_flag(text, at, script, top, why) or _as_only_consumer(reader), why
+            consumers = _consumer_of_command_flag(text, at, script, top, why) or _as_only_consumer(reader)
+            # The argument may be a default that a script replaces.
+            return 2 if why == _INITIALIZES else 3, consumers, why
     if (match := re.search(_VARIABLE, before)) and (use := variables.find_first_use(match[1])):
         at, reader, why = use
         return 3, _consumer_of_command_flag(text, at, script, top, why) or _as_only_consumer(reader), why

@@ -8,7 +8,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from dsconfig.core.file_access import read_contents, relative_path
-from dsconfig.document import read_dict
+from dsconfig.document import read_dict, read_file
+from dsconfig.launch.launch_commands import names_other_config
 from dsconfig.launch.launched_job import PROGRAM
 from dsconfig.launch.program_text import MAX_SIZE
 from dsconfig.launch.repository_files import python_files_of_repository, resolve_written_path, time_cache_key
@@ -45,6 +46,29 @@ def jobs_with_built_configs(
             document=document,
             source=None if config.literal is None else _document_of_dict(config.literal),
         )
+
+
+def jobs_with_named_configs(
+    launch: Document, command: LaunchCommand, config_path: str | None = None
+) -> Iterator[LaunchedJob]:
+    """Yield a job for each config file that the program of a command names itself.
+
+    `config_path`: real path of the only config whose jobs are needed.
+
+    Raises:
+        OSError: a config cannot be read.
+    """
+    path = resolve_written_path(command.program_file, launch.name, command.folder).path
+    if path is None or not _may_pass_config(os.path.abspath(path), time_cache_key()):
+        return
+    from dsconfig.launch.jobs_of_program_file import jobs_of_program_file
+
+    program = read_file(path)
+    for each in jobs_of_program_file(program, config_path):
+        if each.document is None or names_other_config(command, each.document.name):
+            continue
+        job = command.job_without_config(each.format, launch, each.format._replace(arguments_key=""))
+        yield job._replace(reference=each.reference, key=each.key, document=each.document, lookup=each.lookup)
 
 
 def _document_of_dict(literal: ValueOrigin) -> Document | None:

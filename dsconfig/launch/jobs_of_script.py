@@ -26,7 +26,7 @@ from dsconfig.launch.config_source import parse_passed_config, read_config_at_pa
 from dsconfig.launch.embedded_text_offsets import read_with_variables
 from dsconfig.launch.framework_configs import build_openrlhf_config
 from dsconfig.launch.framework_presets import PRESET, framework_preset
-from dsconfig.launch.jobs_of_program import jobs_with_built_configs
+from dsconfig.launch.jobs_of_program import jobs_with_built_configs, jobs_with_named_configs
 from dsconfig.launch.launch_commands import (
     ArgumentsForRanks,
     LaunchCommand,
@@ -128,7 +128,10 @@ def jobs_of_commands(
         full_command, is_known = _merge_argument_file(command, launch)
         job = _job_of_command(launch_format, launch, full_command, script.shell, read_once)
         if job is None and not command.path and command.program_file:
-            jobs = jobs_with_built_configs(launch_format, launch, full_command)
+            jobs = iter(
+                [*jobs_with_built_configs(launch_format, launch, full_command)]
+                or [*jobs_with_named_configs(launch, full_command, config_path)]
+            )
         else:
             jobs = iter([] if job is None else [job])
         for each in jobs:

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from dsconfig.core.file_access import relative_path
 from dsconfig.core.json_types import Json, JsonObject, KeyPath, NamedTuple
 from dsconfig.document import Document, TextSpan
+from dsconfig.document.config_file_names import is_python_name
 from dsconfig.job.consumers.accelerate_launch_file import (
     BLOCK,
     LINK,
@@ -155,7 +156,8 @@ class LaunchedJob(NamedTuple):
         if self.format.builds == PROGRAM:
             why = f"{self.reference} receives it"
         elif self.format.name == PROGRAM_FILE.name:
-            why = f"{self.location} passes it to `{self.key}`"
+            program = "" if is_python_name(self.launch.name) else "the program of "
+            why = f"{program}{self.location} passes it to `{self.key}`"
         if self.why:
             why = f"{why}, {self.why}"
         likely = bool(self.other_consumers)

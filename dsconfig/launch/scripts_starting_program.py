@@ -174,7 +174,7 @@ def add_program_launch_facts(
     )
     if launches:
         verb = "starts" if len(launches) == 1 else "start"
-        why = f"{why}; {label} {verb} it" + (f" on {ranks} ranks" if ranks else "")
+        why = f"{why}; {label} {verb} it" + (f" on {ranks} rank{'s' * (ranks > 1)}" if ranks else "")
     reader = reader._replace(why=why, processes=reader.processes or ranks, launch=reader.launch or label)
     if reader.name != "transformers":
         return reader

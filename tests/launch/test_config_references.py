@@ -260,3 +260,32 @@ def test_the_plugin_of_lightning_is_not_that_of_accelerate(tmp_path: Path) -> No
     (tmp_path / "z2.json").write_text('{"zero_optimization": {"stage": 2}}')
     report = check(tmp_path / "z2.json")
     assert (report.reader.name, list(report)) == ("lightning", [])
+
+
+TRAINER = "from transformers import TrainingArguments\nTrainingArguments('out', deepspeed='ds_config.json')\n"
+ENGINE = (
+    "import deepspeed\n"
+    "deepspeed.initialize(model=net, model_parameters=net.parameters(), config='ds_config.json')\n"
+)
+
+
+@pytest.mark.usefixtures("empty_repository")
+def test_each_folder_has_a_config_of_the_same_name() -> None:
+    for folder, program, config in (("a", ENGINE, {"train_batch_size": 8}), ("b", TRAINER, AUTO)):
+        Path(folder).mkdir()
+        Path(folder, "ds_config.json").write_text(json.dumps(config))
+        Path(folder, "train.py").write_text(program)
+    # A program without a config beside it, which writes the file itself.
+    Path("c").mkdir()
+    Path("c/train.py").write_text(TRAINER)
+    first, second = check("a/ds_config.json"), check("b/ds_config.json")
+    assert (first.reader.name, second.reader.name) == ("deepspeed", "transformers")
+    assert not list(first)
+    assert second.reader.facts.program_files == (str(Path("b/train.py").resolve()),)
+
+
+@pytest.mark.usefixtures("empty_repository")
+def test_name_of_a_run_is_not_a_config() -> None:
+    Path("ds_config.json").write_text(json.dumps(PLAIN))
+    Path("train.py").write_text(f"wandb.init(name='my-deepspeed', config={{}})\n{ENGINE}")
+    assert check("ds_config.json").reader.name == "deepspeed"

@@ -125,3 +125,18 @@ def test_all_commands_follow_the_program(capsys: pytest.CaptureFixture[str]) -> 
     assert "offload_optimizer" in Path("ds.json").read_text()
     assert Path("train.py").read_text() == ARGUMENTS
     assert fix("train.py").applied == ()
+
+
+@pytest.mark.usefixtures("empty_repository")
+def test_script_starts_a_program_that_names_its_config() -> None:
+    Path("ds.json").write_text(json.dumps(AUTO))
+    Path("other.json").write_text(json.dumps(CONFIG))
+    Path("train.py").write_text(ARGUMENTS)
+    Path("run.sh").write_text("deepspeed --num_gpus 4 train.py\n")
+    report = check("run.sh")
+    assert report.children[0].name == "ds.json"
+    assert report.children[0].reader.name == "transformers"
+    assert resolve("run.sh").train_batch_size == 4 * 2 * 4
+    # A flag may replace the path that the program names.
+    Path("run.sh").write_text("deepspeed --num_gpus 4 train.py --ds_config_file $1\n")
+    assert check("run.sh").why_not_config
