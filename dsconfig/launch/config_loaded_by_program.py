@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TypeAlias
 
-from dsconfig.core.file_access import relative_path
+from dsconfig.core.file_access import relative_path, repository_root
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.job.detect_consumer import PossibleConsumers
 from dsconfig.launch.python.name_bindings import last_dotted_name
@@ -20,7 +20,7 @@ from dsconfig.launch.python.syntax_trees import (
     keyword_argument,
     program_modules,
 )
-from dsconfig.launch.repository_files import resolve_written_path, time_cache_key
+from dsconfig.launch.repository_files import deepspeed_texts, resolve_written_path, time_cache_key
 
 # Consumer of a config that a command passes to a Python program.
 #
@@ -96,6 +96,28 @@ def _cached_consumers_of_flag(program: str, launch: str, flag: str, _: int) -> P
                 names, " and ".join(reasons[name] for name in names), is_content_decisive=True
             )
     return _UNKNOWN_CONSUMERS
+
+
+_PASSES_CONFIG = rb"\bconfig(?:_params)?\s*=\s*(?:\w+\.)+deepspeed\b"
+
+
+def find_custom_training_loop(launch: str) -> str | None:
+    """Find a program near a launch file that passes its `deepspeed` argument to `deepspeed.initialize`.
+
+    Such a program reuses `TrainingArguments` for its own training loop. Without a Trainer nothing compares
+    the arguments with the config, so no mismatch is reported. Return None if there is no such program.
+    """
+    if launch.startswith("<") or not launch:
+        return None
+    folder = os.path.dirname(os.path.abspath(launch))
+    top = repository_root(folder)
+    base = folder if top in (None, folder) else os.path.dirname(folder)
+    for path, data in deepspeed_texts(top or folder, os.path.abspath(launch), deep=top is not None):
+        is_near = path.startswith(os.path.join(base, ""))
+        calls = is_near and path.endswith(".py") and b"deepspeed.initialize" in data
+        if calls and re.search(_PASSES_CONFIG, data):
+            return path
+    return None
 
 
 class _ConsumerEvidence(NamedTuple):

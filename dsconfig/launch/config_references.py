@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
 
-from dsconfig.core.file_access import may_read_file, read_contents, relative_path, repository_root
+from dsconfig.core.file_access import may_read_file, read_contents, relative_path
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.document.config_file_names import is_notebook_name
 from dsconfig.job.consumers.accelerate_launch_file import LINK
@@ -98,28 +98,6 @@ _LAUNCHERS = ("torch", "accelerate", "deepspeed")
 """Prefixes of modules that start another program."""
 _COMMAND_LENGTH = 2000
 """Number of characters before a flag that are searched for the program of the command."""
-
-
-_PASSES_CONFIG = rb"\bconfig(?:_params)?\s*=\s*(?:\w+\.)+deepspeed\b"
-
-
-def find_custom_training_loop(launch: str) -> str | None:
-    """Find a program near a launch file that passes its `deepspeed` argument to `deepspeed.initialize`.
-
-    Such a program reuses `TrainingArguments` for its own training loop. Without a Trainer nothing compares
-    the arguments with the config, so no mismatch is reported. Return None if there is no such program.
-    """
-    if launch.startswith("<") or not launch:
-        return None
-    folder = os.path.dirname(os.path.abspath(launch))
-    top = repository_root(folder)
-    base = folder if top in (None, folder) else os.path.dirname(folder)
-    for path, data in deepspeed_texts(top or folder, os.path.abspath(launch), deep=top is not None):
-        is_near = path.startswith(os.path.join(base, ""))
-        calls = is_near and path.endswith(".py") and b"deepspeed.initialize" in data
-        if calls and re.search(_PASSES_CONFIG, data):
-            return path
-    return None
 
 
 class ConfigReference(NamedTuple):

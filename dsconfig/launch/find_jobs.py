@@ -246,7 +246,7 @@ def _has_custom_training_loop(launch_format: LaunchFileFormat, launch: Document)
     """Return whether a program uses the Trainer's arguments but passes the config to DeepSpeed itself."""
     if launch_format.name != "Transformers":
         return False
-    from dsconfig.launch.config_references import find_custom_training_loop
+    from dsconfig.launch.config_loaded_by_program import find_custom_training_loop
 
     return find_custom_training_loop(launch.name) is not None
 
