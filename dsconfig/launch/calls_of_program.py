@@ -207,8 +207,15 @@ class ProgramCalls:
             for name, call in self._names_of_call_results("initialize").items()
             if is_deepspeed_initialize(call)
         }
+        # Only models are unwrapped, whatever their names are.
+        unwrapped = {
+            ast.unparse(call.args[0])
+            for call in self.calls
+            if called_function_name(call) == "unwrap_model" and call.args
+        }
         for name, call in self._names_of_call_results("prepare").items():
-            if call.args and not isinstance(call.args[0], ast.Starred) and MODEL.search(name):
+            is_model = MODEL.search(name) or name in unwrapped
+            if call.args and not isinstance(call.args[0], ast.Starred) and is_model:
                 wrapped[name] = line_number_of(call)
         for name, call in self._names_of_call_results("unwrap_model").items():
             if call.args and ast.unparse(call.args[0]) in wrapped:
