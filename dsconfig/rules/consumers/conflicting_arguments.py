@@ -10,7 +10,9 @@ from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding, SkipRule
 from dsconfig.launch.find_jobs import job_of_launch_file
 from dsconfig.launch.framework_checks import FailedFrameworkCheck, failed_framework_checks
+from dsconfig.launch.hostfile import span_of_line
 from dsconfig.launch.launched_job import LaunchedJob
+from dsconfig.launch.lightning_strategies import lightning_problems
 from dsconfig.rules._consumer_behavior import consumer_label
 from dsconfig.rules._suggest_section import format_key
 from dsconfig.rules.consumers.program_calls import first_uses
@@ -165,3 +167,26 @@ def _path_of_argument(job: LaunchedJob | None, setting: FailedFrameworkCheck) ->
     if job is None or job.arguments is None or job.line is not None:
         return setting.path
     return tuple(job.format.commands[0].split("."))
+
+
+@rule(
+    "DSC870",
+    effect="crashes",
+    source="lightning pytorch/strategies/deepspeed.py:DeepSpeedStrategy",
+    reads="program",
+)
+def lightning_strategy_rejected(ctx: Context) -> Iterator[Finding]:
+    """Lightning rejects arguments of a `Trainer` or `Fabric` with a DeepSpeed strategy.
+
+    Lightning knows a fixed list of strategy names, such as "deepspeed_stage_2_offload"; other combinations need a
+    `DeepSpeedStrategy`. With DeepSpeed it requires CUDA GPUs, rejects double precision and clipping by value, and
+    supports one optimizer only. dsconfig reads this from the Python source, if the values are in the same file.
+
+    Good:
+
+        {"train_batch_size": 8}
+    """
+    for problem in lightning_problems(ctx.document):
+        yield ctx.at((), problem.message, help=problem.help)._replace(
+            span=span_of_line(ctx.document.text, problem.line)
+        )

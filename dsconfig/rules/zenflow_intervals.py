@@ -17,7 +17,7 @@ from dsconfig.rules._effective_values import (
     training_dtype,
 )
 from dsconfig.rules._fixes import remove_key
-from dsconfig.rules.zenflow.requirements import ZENFLOW, uses_zenflow
+from dsconfig.rules.zenflow import ZENFLOW, uses_zenflow
 
 # `update_interval`, which replaces gradient accumulation, and the dtype of gradients.
 

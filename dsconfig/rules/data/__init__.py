@@ -1,1 +1,0 @@
-"""Data efficiency: curricula, dynamic batching, random-LTD, and their switches."""

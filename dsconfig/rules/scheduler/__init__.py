@@ -1,1 +1,0 @@
-"""The scheduler section: its type and params, and how they interact with the optimizer's."""

@@ -1,1 +1,0 @@
-"""ZenFlow: its requirements and its intervals."""
