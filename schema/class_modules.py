@@ -17,7 +17,6 @@ _NO_SECTIONS = {
     "_generated",
     "build_section",
     "config_operations",
-    "field_annotations",
     "iterate_model_fields",
     "key",
     "key_description",

@@ -14,11 +14,11 @@ TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
     from typing import overload
 
-    from dsconfig.core.job_summary import JobSummary
     from dsconfig.core.json_types import KeyPath
     from dsconfig.document import Document
     from dsconfig.job.detect_consumer import ConsumerEvidence, LaunchArguments
     from dsconfig.job.job import Job
+    from dsconfig.render.report_protocols import JobSummary
 
 
 class Report:

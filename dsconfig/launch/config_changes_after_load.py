@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from functools import partial
 
 from dsconfig.launch.config_loaded_by_program import KeyWrite
-from dsconfig.launch.python.config_receivers import consumer_of_argument
+from dsconfig.launch.python.calls_receiving_dict import BUILTIN_COPIES, DICT_COPIES, consumer_of_argument
 from dsconfig.launch.python.data_flow import DataFlow
-from dsconfig.launch.python.dict_method_calls import BUILTIN_COPIES, DICT_COPIES
 from dsconfig.launch.python.name_bindings import ANY, last_dotted_name, returned_expressions
 from dsconfig.launch.python.syntax_trees import ParsedModule, ProgramRepository
 

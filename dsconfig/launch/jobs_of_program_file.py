@@ -13,7 +13,7 @@ from dsconfig.document.config_file_names import is_notebook_name
 from dsconfig.launch.config_source import parse_passed_config
 from dsconfig.launch.launched_job import PROGRAM_FILE, LaunchedJob
 from dsconfig.launch.program_text import read_program_text
-from dsconfig.launch.python.config_receivers import consumer_of_argument
+from dsconfig.launch.python.calls_receiving_dict import consumer_of_argument
 from dsconfig.launch.python.constant_expressions import ConstantEvaluator
 from dsconfig.launch.python.name_bindings import last_dotted_name
 from dsconfig.launch.python.syntax_trees import ParsedModule, ProgramRepository, parse_module

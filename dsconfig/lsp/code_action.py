@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dsconfig.check.check import recheck_text
 from dsconfig.lsp.diagnostics import to_lsp_diagnostic
-from dsconfig.lsp.text_edit import line_by_line_edits, to_text_edits, to_workspace_edit
+from dsconfig.lsp.workspace import line_by_line_edits, to_text_edits, to_workspace_edit
 
 if TYPE_CHECKING:
     from dsconfig.core.diagnostic import Diagnostic

@@ -25,8 +25,8 @@ from dsconfig.lsp.completion_item import (
     completion_item_for_value,
     value_candidates,
 )
-from dsconfig.lsp.configs_in_python import configs_in_document, is_python_document
 from dsconfig.lsp.hover import key_as_markdown
+from dsconfig.lsp.workspace import configs_in_document, is_python_document
 from dsconfig.model.key_table import child_section
 
 if TYPE_CHECKING:

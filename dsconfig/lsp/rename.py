@@ -9,7 +9,7 @@ from dsconfig.document.text_edit import EditError
 from dsconfig.lsp.completion_cursor import key_at_document_path
 from dsconfig.lsp.hover import entry_at
 from dsconfig.lsp.protocol import REFUSED, RequestError
-from dsconfig.lsp.text_edit import to_workspace_edit
+from dsconfig.lsp.workspace import to_workspace_edit
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import JsonObject, KeyPath

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import atexit
+import json
 import os
 import re
 import shutil
 import sys
 import tempfile
+from difflib import SequenceMatcher
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, NoReturn
+from urllib.parse import unquote, urlsplit
 
 from dsconfig.check.check import check_with_options, recheck_text
 from dsconfig.check.effective_settings import (
@@ -18,11 +21,13 @@ from dsconfig.check.effective_settings import (
     SettingsFinder,
     working_directory_options,
 )
+from dsconfig.document.config_file_names import PYTHON
+from dsconfig.document.text_edit import TextEdit
 from dsconfig.fix.verify_fixes import verify_fixes
 from dsconfig.job.consumers.consumer_versions import is_consumer_spec, unknown_version_note
 from dsconfig.job.settings_file import SettingsFile
 from dsconfig.launch import repository_files
-from dsconfig.lsp.configs_in_python import configs_in_document, is_python_document
+from dsconfig.launch.python.config_dicts import find_python_configs
 from dsconfig.lsp.open_documents import OpenDocument, open_document_from_item, remove_overlay, set_overlay
 from dsconfig.lsp.protocol import canonical_path, uri_from_path
 from dsconfig.lsp.relevant_documents import is_document_relevant, is_draft_config
@@ -34,6 +39,7 @@ if TYPE_CHECKING:
     from dsconfig.core.diagnostic import Diagnostic
     from dsconfig.core.json_types import Json, JsonObject
     from dsconfig.document import Document
+    from dsconfig.lsp.open_documents import OpenDocument
     from dsconfig.lsp.protocol import Encoding
     from dsconfig.resolve.values_replaced_by_deepspeed import EffectiveValue
 
@@ -415,3 +421,80 @@ def _scratch_folder() -> str:
     folder = tempfile.mkdtemp(prefix="dsconfig-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
+
+
+# Text edits in LSP format.
+
+
+def to_text_edits(text: OpenDocument, edits: Iterable[tuple[int, int, str]]) -> list[JsonObject]:
+    """Convert edits of an open document to LSP format."""
+    return [{"range": text.lines.range_between(start, end), "newText": new} for start, end, new in edits]
+
+
+def to_workspace_edit(
+    workspace: Workspace, text: OpenDocument, edits: Iterable[tuple[int, int, str]]
+) -> JsonObject:
+    """Return a workspace edit for a document, tied to its version if the editor supports that."""
+    changes = to_text_edits(text, edits)
+    capability = workspace.client.get("workspace", {}).get("workspaceEdit", {})
+    if capability.get("documentChanges"):
+        document = {"uri": text.uri, "version": text.version}
+        return {"documentChanges": [{"textDocument": document, "edits": changes}]}
+    return {"changes": {text.uri: changes}}
+
+
+def line_by_line_edits(old: str, new: str) -> list[TextEdit]:
+    """Return line edits between two texts, which preserve cursors and folds in unchanged lines."""
+    before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
+    starts = [0]
+    for line in before:
+        starts.append(starts[-1] + len(line))
+    opcodes = SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+    return [
+        TextEdit(starts[first], starts[last], "".join(after[start:end]))
+        for tag, first, last, start, end in opcodes
+        if tag != "equal"
+    ]
+
+
+# Configs in open Python sources and notebook cells, each of which may contain several.
+
+_CELL_SCHEME = "vscode-notebook-cell"
+"""URI scheme of the cells of an open notebook, which editors send as separate documents."""
+
+
+_MENTIONS = re.compile(
+    r"(?i)deepspeed|zero_optimization|train_(?:micro_)?batch|gradient_acc|\bds_?\w*(?:config|cfg)"
+)
+"""Words of which every Python source with a config contains one, to skip the many others that an editor opens."""
+
+
+def is_python_document(text: OpenDocument) -> bool:
+    """Return whether a document is a Python source or a Python cell of a notebook."""
+    return text.language == "python" or text.name.lower().endswith(PYTHON)
+
+
+def configs_in_document(
+    text: OpenDocument, texts: Iterable[OpenDocument], source: str | None = None
+) -> list[Document]:
+    """Return the configs in a program, which for a notebook cell consists of all open cells.
+
+    `source`: text to use instead of the one in the editor.
+    """
+    source = text.text if source is None else source
+    if not _MENTIONS.search(source):
+        return []
+    notebook = _notebook_of_cell(text)
+    if notebook is None:
+        return [each.document for each in find_python_configs(source, text.name)]
+    cells = [each for each in texts if _notebook_of_cell(each) == notebook and is_python_document(each)]
+    data = [{"cell_type": "code", "source": source if each.uri == text.uri else each.text} for each in cells]
+    number = next(index for index, each in enumerate(cells, 1) if each.uri == text.uri)
+    configs = find_python_configs(json.dumps({"cells": data}), notebook)
+    return [each.document for each in configs if each.document.cell and each.document.cell.number == number]
+
+
+def _notebook_of_cell(text: OpenDocument) -> str | None:
+    """Return the path of the notebook to which a cell belongs, or None for other documents."""
+    parts = urlsplit(text.uri)
+    return unquote(parts.path) if parts.scheme == _CELL_SCHEME else None

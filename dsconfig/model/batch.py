@@ -2,9 +2,8 @@
 
 from typing import Annotated
 
-from dsconfig.model.field_annotations import DERIVED, Auto, PositiveInt
 from dsconfig.model.key import EarlierType, Key
-from dsconfig.model.section import RootKeys
+from dsconfig.model.section import DERIVED, Auto, PositiveInt, RootKeys
 
 
 class BatchRootKeys(RootKeys):

@@ -4,9 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
-from dsconfig.model.field_annotations import ABSENT
 from dsconfig.model.key import ANYTHING, Key, NonObjectValues, SectionReading
-from dsconfig.model.section import RootKeys, Section
+from dsconfig.model.section import ABSENT, RootKeys, Section
 
 
 class CheckpointWriter(Section):

@@ -4,9 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from dsconfig.model.field_annotations import FreeForm
 from dsconfig.model.key import EarlierType, Key, SectionReading
-from dsconfig.model.section import RootKeys, Section
+from dsconfig.model.section import FreeForm, RootKeys, Section
 
 
 class Compile(Section):

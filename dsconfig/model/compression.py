@@ -4,9 +4,8 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from dsconfig.model.field_annotations import ABSENT, Fraction
 from dsconfig.model.key import SCRIPT, EarlierType, Key, SectionReading
-from dsconfig.model.section import RootKeys, Section
+from dsconfig.model.section import ABSENT, Fraction, RootKeys, Section
 
 # Keys that the groups of every compression technique share.
 

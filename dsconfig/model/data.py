@@ -4,9 +4,8 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from dsconfig.model.field_annotations import ABSENT, TypeCheckedByDeepSpeed
 from dsconfig.model.key import ANYTHING, SCRIPT, Key, NonObjectValues, SectionReading
-from dsconfig.model.section import RootKeys, Section
+from dsconfig.model.section import ABSENT, RootKeys, Section, TypeCheckedByDeepSpeed
 
 # The curriculum of 0.5.0, by sequence length; still read up to 0.19.7.
 

@@ -4,9 +4,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from dsconfig.model.field_annotations import NonNegativeInt, PositiveInt
 from dsconfig.model.key import Key
-from dsconfig.model.section import RootKeys, Section
+from dsconfig.model.section import NonNegativeInt, PositiveInt, RootKeys, Section
 
 
 class Elasticity(Section):

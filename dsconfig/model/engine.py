@@ -2,9 +2,8 @@
 
 from typing import Annotated, ClassVar, Literal
 
-from dsconfig.model.field_annotations import Auto, NonNegativeFloat
 from dsconfig.model.key import Key
-from dsconfig.model.section import RootKeys
+from dsconfig.model.section import Auto, NonNegativeFloat, RootKeys
 
 
 class EngineRootKeys(RootKeys):

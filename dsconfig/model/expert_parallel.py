@@ -4,9 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from dsconfig.model.field_annotations import ABSENT, Auto, NonNegativeInt, PositiveInt
 from dsconfig.model.key import SCRIPT, EarlierType, Key, NonObjectValues, SectionReading
-from dsconfig.model.section import RootKeys, Section
+from dsconfig.model.section import ABSENT, Auto, NonNegativeInt, PositiveInt, RootKeys, Section
 
 
 class ExpertParallel(Section):

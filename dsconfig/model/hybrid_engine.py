@@ -4,9 +4,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from dsconfig.model.field_annotations import PositiveInt
 from dsconfig.model.key import EarlierType, Key, SectionReading
-from dsconfig.model.section import RootKeys, Section
+from dsconfig.model.section import PositiveInt, RootKeys, Section
 
 
 class HybridEngine(Section):

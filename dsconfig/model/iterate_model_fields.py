@@ -18,9 +18,8 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from dsconfig.core.json_types import Json, JsonObject, Spec
-from dsconfig.model.field_annotations import TypeCheckedByDeepSpeed
 from dsconfig.model.key import Key
-from dsconfig.model.section import Section, is_section
+from dsconfig.model.section import Section, TypeCheckedByDeepSpeed, is_section
 
 
 @dataclass(frozen=True, slots=True)

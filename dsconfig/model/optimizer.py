@@ -5,16 +5,17 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, SerializeAsAny
 
-from dsconfig.model.field_annotations import (
+from dsconfig.model.key import ANYTHING, AcceptingClasses, Key, SectionReading
+from dsconfig.model.section import (
     DERIVED,
     Auto,
     FreeForm,
     NonNegativeFloat,
     Pair,
+    RootKeys,
+    Section,
     TypeCheckedByDeepSpeed,
 )
-from dsconfig.model.key import ANYTHING, AcceptingClasses, Key, SectionReading
-from dsconfig.model.section import RootKeys, Section
 
 # Params that all types of optimizers share.
 

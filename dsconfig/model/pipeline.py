@@ -4,9 +4,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from dsconfig.model.field_annotations import Auto
 from dsconfig.model.key import SCRIPT, Key, SectionReading
-from dsconfig.model.section import RootKeys, Section
+from dsconfig.model.section import Auto, RootKeys, Section
 
 
 class Pipeline(Section):

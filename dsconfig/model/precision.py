@@ -4,9 +4,8 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import ConfigDict, Field
 
-from dsconfig.model.field_annotations import DERIVED, Auto
 from dsconfig.model.key import HALF, EarlierType, Key, NonObjectValues, SectionReading
-from dsconfig.model.section import RootKeys, Section
+from dsconfig.model.section import DERIVED, Auto, RootKeys, Section
 
 _HALF, _BRAIN = "IEEE half precision", "bfloat16: the range of fp32 with less precision"
 _FULL, _BYTE = "full precision", "8-bit integers"

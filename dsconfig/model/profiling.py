@@ -4,9 +4,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from dsconfig.model.field_annotations import Names
 from dsconfig.model.key import Key, NonObjectValues, SectionReading
-from dsconfig.model.section import RootKeys, Section
+from dsconfig.model.section import Names, RootKeys, Section
 
 
 class FlopsProfiler(Section):

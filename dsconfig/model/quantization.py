@@ -4,9 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from dsconfig.model.field_annotations import ABSENT, FreeForm, TypeCheckedByDeepSpeed
 from dsconfig.model.key import ANY_SHAPE, ANYTHING, Key, NonObjectValues, SectionReading
-from dsconfig.model.section import RootKeys, Section
+from dsconfig.model.section import ABSENT, FreeForm, RootKeys, Section, TypeCheckedByDeepSpeed
 
 _MOQ = (("0.4.0", "0.6.7"), ("0.19.3", "0.19.6"))
 

@@ -5,16 +5,17 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, SerializeAsAny
 
-from dsconfig.model.field_annotations import (
+from dsconfig.model.key import ANY_SHAPE, EarlierType, Key, NonObjectValues, SectionReading
+from dsconfig.model.section import (
     ABSENT,
     Auto,
     FreeForm,
     NonNegativeInt,
     PositiveInt,
+    RootKeys,
+    Section,
     TypeCheckedByDeepSpeed,
 )
-from dsconfig.model.key import ANY_SHAPE, EarlierType, Key, NonObjectValues, SectionReading
-from dsconfig.model.section import RootKeys, Section
 
 Rates: TypeAlias = float | list[float]
 """One learning rate, or one per parameter group."""

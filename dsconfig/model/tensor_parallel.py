@@ -4,9 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from dsconfig.model.field_annotations import ABSENT, Names, PythonObject
 from dsconfig.model.key import SCRIPT, Key, KeyAlias, SectionReading
-from dsconfig.model.section import RootKeys, Section
+from dsconfig.model.section import ABSENT, Names, PythonObject, RootKeys, Section
 
 _STRICT = (SectionReading("pydantic", since="0.16.4", unknown="rejected", drops_auto=True),)
 

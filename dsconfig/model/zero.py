@@ -4,9 +4,17 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import ConfigDict, Field
 
-from dsconfig.model.field_annotations import EXACT_INT, Auto, Fraction, NonNegativeInt, PathText, PositiveInt
 from dsconfig.model.key import BooleanReplacement, EarlierType, Key, KeyAlias, NonObjectValues, SectionReading
-from dsconfig.model.section import RootKeys, Section
+from dsconfig.model.section import (
+    EXACT_INT,
+    Auto,
+    Fraction,
+    NonNegativeInt,
+    PathText,
+    PositiveInt,
+    RootKeys,
+    Section,
+)
 
 # Offload of parameters and optimizer state to host memory or NVMe.
 

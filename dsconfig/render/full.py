@@ -13,8 +13,7 @@ from dsconfig.render.terminal_style import TerminalStyle, character_cells, escap
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
-    from dsconfig.core.job_summary import JobSummary
-    from dsconfig.render.report_protocols import CheckedReleases, FileReport
+    from dsconfig.render.report_protocols import CheckedReleases, FileReport, JobSummary
 
 
 def render(reports: Iterable[FileReport], target: CheckedReleases, style: TerminalStyle) -> Iterator[str]:  # noqa: ARG001  one shape for all

@@ -12,8 +12,7 @@ from dsconfig.render.machine_readable import dump_json
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
-    from dsconfig.core.job_summary import JobSummary
-    from dsconfig.render.report_protocols import CheckedReleases, DetectedConsumer, FileReport
+    from dsconfig.render.report_protocols import CheckedReleases, DetectedConsumer, FileReport, JobSummary
     from dsconfig.render.terminal_style import TerminalStyle
 
 VERSION = 1

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from dsconfig.check.report import Report
 from dsconfig.core.batch_triplet import KEYS
-from dsconfig.core.job_summary import JobSummary
 from dsconfig.document.located_tree import unknown_paths, without_unknown
 from dsconfig.launch.launch_file_formats import SCRIPT
 from dsconfig.launch.launched_job import PROGRAM, PROGRAM_FILE
+from dsconfig.render.report_protocols import JobSummary
 from dsconfig.resolve.batch import ConfigWithoutWorldSize, unknown_world_size_error
 from dsconfig.resolve.errors import ResolveError, UnfilledError
 from dsconfig.resolve.input_config import launch_world_size

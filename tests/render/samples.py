@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from dsconfig.core.diagnostic import Diagnostic, Effect, Location
-from dsconfig.core.job_summary import JobSummary
 from dsconfig.document import Document
 from dsconfig.document.located_tree import LocatedTree
+from dsconfig.render.report_protocols import JobSummary
 from dsconfig.rules import RULES, Rule
 
 

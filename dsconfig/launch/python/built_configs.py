@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 from dsconfig.core.batch_triplet import MICRO, STEPS, TRAIN
 from dsconfig.document.located_tree import UNKNOWN
 from dsconfig.launch.python.argparse_values import flag_values_of_commands
-from dsconfig.launch.python.config_receivers import consumer_of_argument
+from dsconfig.launch.python.calls_receiving_dict import consumer_of_argument
 from dsconfig.launch.python.constant_expressions import ConstantEvaluator
 from dsconfig.launch.python.data_flow import DataFlow, DictWrite
 from dsconfig.launch.python.expression_evaluator import CommandFacts, OuterValues

@@ -28,7 +28,7 @@ from dsconfig.launch.program_text import (
     decode_python_source,
     read_program_text,
 )
-from dsconfig.launch.python.config_receivers import consumer_of_argument
+from dsconfig.launch.python.calls_receiving_dict import consumer_of_argument
 from dsconfig.launch.python.config_tree import (
     ChangedConfig,
     ConfigNodeBuilder,

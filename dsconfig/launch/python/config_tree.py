@@ -23,8 +23,8 @@ from dsconfig.document.python_source import (
 )
 from dsconfig.document.python_source import make_path_unknown as with_unknown_value
 from dsconfig.launch.python.argparse_values import argument_value
+from dsconfig.launch.python.calls_receiving_dict import BUILTIN_READS, only_reads_dict, subscript_key
 from dsconfig.launch.python.constant_expressions import collapse_to_span, parse_json_tree
-from dsconfig.launch.python.dict_method_calls import BUILTIN_READS, only_reads_dict, subscript_key
 from dsconfig.launch.python.name_bindings import ANY, ModuleNames, last_dotted_name
 
 if TYPE_CHECKING:

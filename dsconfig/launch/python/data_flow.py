@@ -10,7 +10,7 @@ import ast
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeAlias
 
-from dsconfig.launch.python.dict_method_calls import (
+from dsconfig.launch.python.calls_receiving_dict import (
     BUILTIN_COPIES,
     BUILTIN_READS,
     DICT_COPIES,

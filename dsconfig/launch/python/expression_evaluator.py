@@ -13,9 +13,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.core.batch_triplet import KEYS
 from dsconfig.document.located_tree import UNKNOWN
-from dsconfig.launch.python.config_receivers import consumer_of_argument
+from dsconfig.launch.python.calls_receiving_dict import (
+    BUILTIN_READS,
+    DICT_COPIES,
+    consumer_of_argument,
+    only_reads_dict,
+)
 from dsconfig.launch.python.constant_expressions import compute_arithmetic
-from dsconfig.launch.python.dict_method_calls import BUILTIN_READS, DICT_COPIES, only_reads_dict
 from dsconfig.launch.python.interpreted_values import (
     COMMAND_ARGUMENTS,
     CONVERSIONS,

@@ -20,7 +20,7 @@ from dsconfig.launch.repository_files import (
 )
 from dsconfig.launch.shell import builtins as shell_builtins
 from dsconfig.launch.shell import parser as shell_parser
-from dsconfig.launch.shell.builtins import ASSUMED, FAILURE, SUCCESS, UNKNOWN
+from dsconfig.launch.shell.builtins import ASSUMED, FAILURE, SUCCESS, UNKNOWN, index_of_started_script
 from dsconfig.launch.shell.expressions import contains_unknown_value
 from dsconfig.launch.shell.lexer import MAX_LENGTH, ShellLexer
 from dsconfig.launch.shell.parser import (
@@ -40,7 +40,6 @@ from dsconfig.launch.shell.parser import (
     WhileLoop,
     condition_words,
 )
-from dsconfig.launch.shell.started_script import index_of_started_script
 from dsconfig.launch.shell.variables import (
     ASSIGNMENT,
     CALLER_CONDITION,
