@@ -15,7 +15,7 @@ from dsconfig.check.check import check as judge
 from dsconfig.check.report import Report, combine_jobs
 from dsconfig.core.releases import ReleaseTarget
 from dsconfig.fix.verify_fixes import verify_fixes_of_reports
-from dsconfig.fix.verify_sibling_fixes import verify_siblings
+from dsconfig.fix.verify_fixes_in_python import verify_fixes_in_python
 from dsconfig.job.job import Job
 from dsconfig.launch.config_source import ConfigSource, read_config_source
 from dsconfig.launch.locate_configs_of_jobs import locate_jobs, select_job
@@ -78,7 +78,7 @@ def check(
         documents = [document] if job is not None else sibling_documents(document) or [document]
         configs = [locate_config(each) for each in documents]
         reports = [judge(located, build_job(located, arguments)) for located in configs]
-        return combine_jobs(verify_siblings(reports))
+        return combine_jobs(verify_fixes_in_python(reports))
     return combine_jobs([_check_job(located, arguments) for located in locate_jobs(document)])
 
 

@@ -50,9 +50,9 @@ class FileChecker:
         """Whether scripts that start jobs are also checked in a directory."""
         self.named: set[str] = set()
         """Files named on the command line, as opposed to those that config detection selected."""
-        self._siblings: list[Document] = []
+        self._configs_of_program: list[Document] = []
         """All configs of the Python source that is being checked."""
-        self._sibling_reports: list[Report] = []
+        self._reports_of_program: list[Report] = []
         self.unread: list[Report] = []
         """Report for each path that could not be read, with the reason."""
 
@@ -178,7 +178,7 @@ class FileChecker:
             self._record_failed_file(name, "internal error")
             yield None
             return
-        self._siblings, self._sibling_reports = documents, []
+        self._configs_of_program, self._reports_of_program = documents, []
         for number, document in enumerate(documents):
             self.is_counted = number > 0
             yield document if self.fixer is None else self.fixer.latest_config(document, number)
@@ -193,7 +193,7 @@ class FileChecker:
         try:
             if self.fixer is None:
                 reports = []
-                if document.is_in_program and len(self._siblings) > 1:
+                if document.is_in_program and len(self._configs_of_program) > 1:
                     reports.append(self._report_of_sibling(document))
                 # Here, not in a method: its frame would be on the stack of every rule.
                 for located in () if reports else locate_jobs(document):
@@ -226,13 +226,13 @@ class FileChecker:
 
     def _report_of_sibling(self, document: Document) -> Report:
         """Return the report on one of several configs in a Python source, whose fixes are verified together."""
-        if not self._sibling_reports:
+        if not self._reports_of_program:
             from dsconfig.check.check import check_with_options
-            from dsconfig.fix.verify_sibling_fixes import verify_siblings
+            from dsconfig.fix.verify_fixes_in_python import verify_fixes_in_python
 
-            reports = [check_with_options(each, self.options) for each in self._siblings]
-            self._sibling_reports = verify_siblings(reports)
-        return self._sibling_reports[self._siblings.index(document)]
+            reports = [check_with_options(each, self.options) for each in self._configs_of_program]
+            self._reports_of_program = verify_fixes_in_python(reports)
+        return self._reports_of_program[self._configs_of_program.index(document)]
 
     def _complete_report(self, report: Report, located: LocatedConfig, job: Job) -> Report:
         """Apply the options to a report, verify its fixes, and describe the job that loads the config."""

@@ -163,7 +163,7 @@ _SHORT = 64
 """Maximal number of lines of a gap that difflib compares, whose time is quadratic."""
 
 
-class ChangedLines(NamedTuple):
+class ChangedLineRange(NamedTuple):
     """A change that replaces lines `start` to `end` of the old text with `new_start` to `new_end` of the new one."""
 
     start: int
@@ -199,12 +199,12 @@ def _split_lines(text: str) -> list[str]:
 # -- changes -----------------------------------------------------------------------------------------------
 
 
-def changed_lines(old: Sequence[str], new: Sequence[str]) -> list[ChangedLines]:
+def changed_lines(old: Sequence[str], new: Sequence[str]) -> list[ChangedLineRange]:
     """Return the changed line ranges in order, separated by unchanged lines."""
-    result: list[ChangedLines] = []
+    result: list[ChangedLineRange] = []
     old_at = new_at = 0
     for old_line, new_line in (*_unique_common_lines(old, new), (len(old), len(new))):
-        result += _changes_in_gap(old, new, ChangedLines(old_at, old_line, new_at, new_line))
+        result += _changes_in_gap(old, new, ChangedLineRange(old_at, old_line, new_at, new_line))
         old_at, new_at = old_line, new_line
     return result
 
@@ -234,7 +234,9 @@ def _lines_that_occur_once(lines: Sequence[str]) -> dict[str, int]:
     return {line: at for at, line in enumerate(lines) if count[line] == 1}
 
 
-def _changes_in_gap(old: Sequence[str], new: Sequence[str], gap: ChangedLines) -> Iterator[ChangedLines]:
+def _changes_in_gap(
+    old: Sequence[str], new: Sequence[str], gap: ChangedLineRange
+) -> Iterator[ChangedLineRange]:
     """Yield the changes within a gap between two anchors."""
     start, end, new_start, new_end = gap
     while start < end and new_start < new_end and old[start] == new[new_start]:
@@ -244,33 +246,33 @@ def _changes_in_gap(old: Sequence[str], new: Sequence[str], gap: ChangedLines) -
     if start == end and new_start == new_end:
         return
     if start == end or new_start == new_end or max(end - start, new_end - new_start) > _SHORT:
-        yield ChangedLines(start, end, new_start, new_end)
+        yield ChangedLineRange(start, end, new_start, new_end)
         return
     from difflib import SequenceMatcher
 
     matcher = SequenceMatcher(None, old[start:end], new[new_start:new_end], autojunk=False)
     for tag, i, j, new_i, new_j in matcher.get_opcodes():
         if tag != "equal":
-            yield ChangedLines(start + i, start + j, new_start + new_i, new_start + new_j)
+            yield ChangedLineRange(start + i, start + j, new_start + new_i, new_start + new_j)
 
 
-def _command_lines(old: Sequence[str], changed: Sequence[ChangedLines]) -> Iterator[ChangedLines]:
+def _command_lines(old: Sequence[str], changed: Sequence[ChangedLineRange]) -> Iterator[ChangedLineRange]:
     """Yield each unchanged line that is a CI command as if it were replaced by itself."""
     at = new_at = 0
-    for change in (*changed, ChangedLines(len(old), len(old), 0, 0)):
+    for change in (*changed, ChangedLineRange(len(old), len(old), 0, 0)):
         for line in range(at, change.start):
             if any(map(is_line_command, old[line].split("\r"))):
                 new = new_at + line - at
-                yield ChangedLines(line, line + 1, new, new + 1)
+                yield ChangedLineRange(line, line + 1, new, new + 1)
         at, new_at = change.end, change.new_end
 
 
 # -- output ------------------------------------------------------------------------------------------------
 
 
-def _group_into_hunks(changed: Iterable[ChangedLines]) -> Iterator[list[ChangedLines]]:
+def _group_into_hunks(changed: Iterable[ChangedLineRange]) -> Iterator[list[ChangedLineRange]]:
     """Yield the changes of each hunk; changes with overlapping context share one."""
-    hunk: list[ChangedLines] = []
+    hunk: list[ChangedLineRange] = []
     for change in changed:
         if hunk and change.start - hunk[-1].end > 2 * CONTEXT:
             yield hunk
@@ -280,7 +282,7 @@ def _group_into_hunks(changed: Iterable[ChangedLines]) -> Iterator[list[ChangedL
         yield hunk
 
 
-def _format_hunk(hunk: list[ChangedLines], old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
+def _format_hunk(hunk: list[ChangedLineRange], old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
     first, last = hunk[0], hunk[-1]
     lead = min(CONTEXT, first.start)
     trail = min(CONTEXT, len(old) - last.end)

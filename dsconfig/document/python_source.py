@@ -53,7 +53,7 @@ class PythonSourceText:
         self._lines[0] = self._lines[0][mark:]
         self._starts = [mark, *starts[1:]]
 
-    def parse_source(self) -> ast.Module:
+    def parse_syntax_tree(self) -> ast.Module:
         """Parse the source into a syntax tree.
 
         Raises:

@@ -77,12 +77,12 @@ def may_never_be_read(ctx: Context, path: KeyPath) -> bool:
     if opener is None or len(path) < 2 or path[-1] == "enabled":
         return False
     try:
-        return not _may_be_triggered(ctx, opener)
+        return not _may_open_section(ctx, opener)
     except SkipRule:
         return True
 
 
-def _may_be_triggered(ctx: Context, opener: str) -> bool:
+def _may_open_section(ctx: Context, opener: str) -> bool:
     if opener == HALF:
         return training_dtype(ctx) != "fp32"
     return opener != SCRIPT and ctx.is_on(opener)

@@ -152,7 +152,7 @@ class EtcdStore:
         text = answer.read(_LONGEST)
         if answer.status == http.HTTPStatus.OK:
             return _parse_reply(json.loads, text)
-        message = _reason_of_error(text)
+        message = _error_message_of_response(text)
         if answer.status in _PERMANENT:
             raise SettingsError(f"etcd rejects the request: {message}")
         if answer.status == http.HTTPStatus.UNAUTHORIZED and "Authorization" in self._headers:
@@ -182,7 +182,7 @@ def _parse_reply(read: Callable[[_Raw], _Parsed], raw: _Raw) -> _Parsed:
 _PERMANENT = (http.HTTPStatus.BAD_REQUEST, http.HTTPStatus.FORBIDDEN, http.HTTPStatus.NOT_FOUND)
 
 
-def _reason_of_error(text: bytes) -> str:
+def _error_message_of_response(text: bytes) -> str:
     try:
         parsed = json.loads(text)
         return str(parsed.get("error") or parsed.get("message") or parsed)

@@ -121,7 +121,7 @@ class _LivenessConnection:
         """Return whether all processes of the member have ended."""
         if self._ended:
             return True
-        self._read()
+        self._receive_greeting()
         if self._closed_in_order:
             self._ended = self._is_rejected()
         if not self._ended and self._failed_at is not None and self._clock() - self._failed_at >= _RETRY:
@@ -147,7 +147,7 @@ class _LivenessConnection:
         except OSError:
             self._failed_at = self._clock()
 
-    def _read(self) -> None:
+    def _receive_greeting(self) -> None:
         if self._socket is None or self._failed_at is not None:
             return
         try:

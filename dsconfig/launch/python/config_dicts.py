@@ -275,7 +275,7 @@ class _PythonSource:
 
     def __init__(self, program: ProgramText, text: PythonSourceText, name: str) -> None:
         self.program, self.text, self.name = program, text, name
-        self.module = ParsedModule(name, tuple(ast.walk(text.parse_source())))
+        self.module = ParsedModule(name, tuple(ast.walk(text.parse_syntax_tree())))
         self.names: ModuleNames = self.module.names
         self.repository = ProgramRepository(name)
         self.constants = ConstantEvaluator(self.module, self.repository)

@@ -24,7 +24,7 @@ from dsconfig.fix.verify_fixes import (
 )
 
 
-def verify_siblings(reports: Sequence[Report]) -> list[Report]:
+def verify_fixes_in_python(reports: Sequence[Report]) -> list[Report]:
     """Return the reports on all configs in a Python source with only the fixes that work.
 
     Each trial changes all configs at once, because it reads the whole program: separate trials for each config would
@@ -32,7 +32,7 @@ def verify_siblings(reports: Sequence[Report]) -> list[Report]:
     """
     candidates = {number: fixes for number, report in enumerate(reports) if (fixes := _candidates(report))}
     together = {number: _combined(reports[number], fixes) for number, fixes in candidates.items()}
-    configs = _apply_to_siblings(reports, together)
+    configs = _apply_to_configs(reports, together)
     verified = set[int]()
     remaining: dict[int, list[list[PlacedFix]]] = {}
     for number, fixes in candidates.items():
@@ -42,7 +42,7 @@ def verify_siblings(reports: Sequence[Report]) -> list[Report]:
             remaining[number] = fixes
     for turn in range(max(map(len, remaining.values()), default=0)):
         single = {number: fixes[turn] for number, fixes in remaining.items() if turn < len(fixes)}
-        configs = _apply_to_siblings(reports, single)
+        configs = _apply_to_configs(reports, single)
         for number, placed in single.items():
             if number not in configs:
                 candidates.pop(number, None)
@@ -79,7 +79,7 @@ def _candidates(report: Report) -> list[list[PlacedFix]]:
     return [combine_fixes(document, [each]) for each in fixable]
 
 
-def _apply_to_siblings(
+def _apply_to_configs(
     reports: Sequence[Report], fixes_by_config: Mapping[int, list[PlacedFix]]
 ) -> dict[int, Document]:
     """Apply fixes of several configs to their source; return the changed configs by index.
