@@ -87,6 +87,6 @@ def _check_job(located: LocatedConfig, arguments: Job) -> Report:
     report = verify_fixes_of_reports(judge(located, job))
     if located.job is None:
         return report
-    from dsconfig.resolve.summarize_job import add_job_summary
+    from dsconfig.resolve.resolve import add_job_summary
 
     return add_job_summary(report, located, job)

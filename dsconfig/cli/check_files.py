@@ -239,7 +239,7 @@ class FileChecker:
         report = _with_verified_fixes(apply_options_to_report(report, self.options))
         if located.job is None:
             return report
-        from dsconfig.resolve.summarize_job import add_job_summary
+        from dsconfig.resolve.resolve import add_job_summary
 
         return add_job_summary(report, located, job)
 

@@ -57,7 +57,7 @@ def jobs_of_launch_file(
         BudgetExceededError: the launch file exceeds the given budget.
     """
     if is_python_name(launch.name):
-        from dsconfig.launch.jobs_of_program_file import jobs_of_program_file
+        from dsconfig.launch.jobs_of_program import jobs_of_program_file
 
         yield from jobs_of_program_file(launch, config_path)
         if is_notebook_name(launch.name) and not launch.is_in_program:

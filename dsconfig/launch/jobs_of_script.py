@@ -31,6 +31,7 @@ from dsconfig.launch.launch_commands import (
     ArgumentsForRanks,
     LaunchCommand,
     ScriptWithVariables,
+    count_single_process,
     find_launch_commands,
     hashable_script_state,
 )
@@ -57,7 +58,6 @@ from dsconfig.launch.repository_files import (
     time_cache_key,
 )
 from dsconfig.launch.shell.interpreter import ShellInterpreter
-from dsconfig.launch.single_process import count_single_process
 from dsconfig.launch.training_arguments import parse_argument_text, read_launch_file_arguments
 from dsconfig.launch.training_arguments_in_code import FILLING_ARGUMENTS, training_arguments_of_command
 from dsconfig.launch.typical_config_keys import are_config_keys

@@ -11,6 +11,7 @@ from dsconfig.document import Document
 from dsconfig.launch.find_jobs import jobs_of_launch_file
 from dsconfig.launch.hostfile import Hostfile, parse_slot_filter, read_hostfile
 from dsconfig.launch.jobs_of_script import launchers_without_config
+from dsconfig.launch.launch_commands import RANK_VARIABLES, STARTS_PROCESSES
 from dsconfig.launch.launch_file_formats import is_shell_script_name
 from dsconfig.launch.launched_job import LaunchedJob
 from dsconfig.launch.launcher_call import ACCELERATE, DEEPSPEED, PYTHON, TORCHRUN, LauncherCall
@@ -21,7 +22,6 @@ from dsconfig.launch.script_line_checks import (
     ports_used_twice,
     variables_behind_program,
 )
-from dsconfig.launch.single_process import RANK_VARIABLES, STARTS_PROCESSES
 
 
 def find_launcher_problems(job: LaunchedJob) -> Iterator[LauncherProblem]:

@@ -14,7 +14,12 @@ from dsconfig.document.config_file_names import NOTEBOOK, is_notebook_name
 from dsconfig.document.located_tree import UNKNOWN
 from dsconfig.document.notebook import shell_of_notebook
 from dsconfig.job.detect_consumer import ConsumerEvidence, LaunchArguments
-from dsconfig.launch.launch_commands import LaunchCommand, find_program_commands, names_other_config
+from dsconfig.launch.launch_commands import (
+    LaunchCommand,
+    count_single_process,
+    find_program_commands,
+    names_other_config,
+)
 from dsconfig.launch.launch_file_formats import SCRIPT, SCRIPTS
 from dsconfig.launch.python.constant_expressions import ConstantEvaluator
 from dsconfig.launch.python.name_bindings import last_dotted_name
@@ -32,7 +37,6 @@ from dsconfig.launch.repository_files import (
     resolve_written_path,
 )
 from dsconfig.launch.shell.interpreter import ShellInterpreter
-from dsconfig.launch.single_process import count_single_process
 from dsconfig.launch.training_arguments import read_launch_file_arguments
 from dsconfig.launch.training_arguments_in_code import (
     FILLING_ARGUMENTS,
