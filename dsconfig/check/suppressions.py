@@ -148,7 +148,7 @@ class Suppression(NamedTuple):
 
 
 def scopes_covering_diagnostic(diagnostic: Diagnostic, lengths: Container[int]) -> Iterator[Scope]:
-    """Yield the scopes that cover a diagnostic: the file, its line, and its parent keys of these lengths."""
+    """Yield the scopes that cover a diagnostic: the file, its line, and its parent keys at the given depths."""
     yield ""
     if diagnostic.location is not None:
         yield diagnostic.location.line

@@ -178,7 +178,7 @@ def forbid_overwriting_sources(
 
 
 def _is_same_file(name: str, other: str) -> bool:
-    """Return whether two paths refer to the same file, through links or a case-insensitive file system."""
+    """Return whether two paths refer to the same file, even through links or a case-insensitive file system."""
     try:
         status = os.fstat(sys.stdin.fileno()) if other == "-" else os.stat(other)
         return stat.S_ISREG(status.st_mode) and os.path.samestat(os.stat(name), status)

@@ -195,7 +195,7 @@ _MAX_SUGGESTIONS = 6
 
 
 def _names_containing(word: str, names: Iterable[str]) -> list[str]:
-    """Return the names with a part equal to `word`, or else starting with it, shortest first."""
+    """Return the names that have `word` as one of their parts, or else a part that starts with it, shortest first."""
     for pattern in (rf"(?:^|[._-]){re.escape(word)}(?:$|[._-])", rf"(?:^|[._-]){re.escape(word)}"):
         matches = [name for name in names if re.search(pattern, name.lower())]
         if matches and len(word) > 1:

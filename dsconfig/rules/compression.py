@@ -286,9 +286,9 @@ def snip_momentum_ends_before_it_begins(ctx: Context) -> Iterator[Finding]:
 def _suggest_order(begin: Json, end: Json, first: str, last: str) -> str:
     """Suggest an integer, or two if neither value is one, that puts the two values in order."""
     if isinstance(begin, int):
-        return f"set `{last}` to an integer of at least {begin}"
+        return f"set `{last}` to {begin} or more"
     if isinstance(end, int):
-        return f"set `{first}` to an integer of at most {end}"
+        return f"set `{first}` to at most {end}"
     return f"set `{first}` to an integer, and `{last}` to an integer that is at least as large"
 
 

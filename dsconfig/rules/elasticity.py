@@ -140,7 +140,7 @@ def _number_faults(block: JsonObject, semantics: ElasticitySemantics) -> Iterato
     for key, bound in bounds:
         if key not in invalid and block.get(key, 1) < bound:
             message = f"`{key}` is {quote_value(block[key])}, but must be at least {bound}"
-            yield ElasticityFault("DSC602", key, message, f"set it to an integer of at least {bound}")
+            yield ElasticityFault("DSC602", key, message, f"set it to {bound} or more")
             return
     if not {"min_gpus", "max_gpus"} & set(invalid) and high < low:
         message = f"`max_gpus` ({quote_value(high)}) is less than `min_gpus` ({quote_value(low)})"

@@ -120,10 +120,14 @@ def _problem_with_value(ctx: Context, key: str) -> tuple[str, str] | None:
     value = ctx.raw(f"{EP}.{key}")
     if key in _SIZES:
         minimum = 0 if key in ("comm_qp_margin", "comm_max_tokens_per_rank") else 1
-        return ("", f"an integer of at least {minimum}") if _is_invalid_size(value, minimum) else None
+        return (
+            ("", f"a {'positive' if minimum else 'non-negative'} integer")
+            if _is_invalid_size(value, minimum)
+            else None
+        )
     if key in _GROUPS:
         too_small = isinstance(value, int | float) and value < 1
-        return ("", "an integer of at least 1, or `null`") if too_small or isinstance(value, str) else None
+        return ("", "a positive integer, or `null`") if too_small or isinstance(value, str) else None
     if key in _SWITCHES:
         is_valid = isinstance(value, bool) or (value is None and key == "has_shared_experts")
         return None if is_valid else ("", "`true` or `false`")

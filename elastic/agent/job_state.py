@@ -205,7 +205,7 @@ def _validate_types(state: JobState) -> JobState:
 
 
 def decode_state(text: str | bytes) -> JobState:
-    """Decode the result of `JobState.encode`.  Raises `ValueError` for any other input."""
+    """Decode the result of `JobState.encode`. Raises `ValueError` for any other input."""
     try:
         document = json.loads(decompress_text(text))
         members = document["members"] = tuple(_parse_row(JobMember, values) for values in document["members"])
@@ -239,7 +239,7 @@ def compress_text(text: str) -> str:
 
 
 def decompress_text(packed: str | bytes) -> str:
-    """Decompress the result of `compress_text`.  Raises `ValueError` for any other input."""
+    """Decompress the result of `compress_text`. Raises `ValueError` for any other input."""
     data = packed.decode("ascii") if isinstance(packed, bytes) else packed
     if not data.startswith(_MARK):
         return data

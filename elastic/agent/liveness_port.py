@@ -24,7 +24,7 @@ from elastic.agent.job_state import JobMember
 from elastic.worker.worker_lease import lease_clock
 
 _MAX_OBSERVERS = 64
-"""Maximum number of observers' connections; above it, the oldest is closed.  Four nodes watch each member."""
+"""Maximum number of observers' connections; above it, the oldest is closed. Four nodes watch each member."""
 _LONGEST = 512
 """Maximum length in bytes of the greeting that a liveness port sends."""
 _WAKE = 0.2

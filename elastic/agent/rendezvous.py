@@ -180,7 +180,7 @@ def _print_message(text: str) -> None:
 
 
 def _make_worker_folder() -> str:
-    """Create the directory for the workers' files.  Raises `SettingsError` on failure."""
+    """Create the directory for the workers' files. Raises `SettingsError` on failure."""
     try:
         folder = tempfile.mkdtemp(prefix=_PREFIX)
         if len(os.fsencode(folder)) <= _LONGEST:

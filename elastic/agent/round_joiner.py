@@ -161,7 +161,7 @@ class GroupFormation:
         self._deadline = self._next_deadline()
 
     def advance(self, state: JobState) -> None:
-        """Propose a group if possible.  Raises `TooFewNodesError` if none has formed after `join_timeout`."""
+        """Propose a group if possible. Raises `TooFewNodesError` if none has formed after `join_timeout`."""
         if state.phase != "forming":
             self._deadline = self._next_deadline()
             return

@@ -66,7 +66,7 @@ class BoundedCaller:
         self._thread.start()
 
     def call(self, operation: Callable[[], _T]) -> _T:
-        """Return the result of `operation`.  Raises `StoreLostError` if the operation fails or times out."""
+        """Return the result of `operation`. Raises `StoreLostError` if the operation fails or times out."""
         if self._closed:
             raise StoreLostError("the connection was closed, or an earlier call hangs")
         answer: Future[_T] = Future()

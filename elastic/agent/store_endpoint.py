@@ -26,7 +26,7 @@ class StoreEndpoint:
     addresses: tuple[tuple[str, int], ...]
     kind: Kind = "tcp"
     hosts: bool | None = None
-    """Whether this process hosts the store, or `None` to host it if the address is local.  Never true for etcd."""
+    """Whether this process hosts the store, or `None` to host it if the address is local. Never true for etcd."""
     token: str | None = field(default=None, repr=False)
     """Secret that every connection has to prove, or `None` if the store accepts any connection."""
 

@@ -33,7 +33,7 @@ class AgentClient:
         self._file = self._socket.makefile("r", encoding="utf-8")
 
     def ask(self, request: str, **details: str | int) -> Message:
-        """Send a request and return the reply.  Raises `ConnectionError` if the agent has ended or cannot reply."""
+        """Send a request and return the reply. Raises `ConnectionError` if the agent has ended or cannot reply."""
         message = {"request": request, **details}
         with self._lock:
             self._socket.sendall(json.dumps(message).encode() + b"\n")

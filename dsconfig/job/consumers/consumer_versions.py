@@ -214,7 +214,7 @@ NEWEST_READ = {"transformers": "5.24.0", "accelerate": "1.15.0"}
 
 
 _LAST_OF_SERIES = {"transformers": ((4, 57),), "accelerate": ((0, 34),)}
-"""Last minor version of each major version of a consumer that has a successor.  Source: PyPI."""
+"""Last minor version of each major version of a consumer that has a successor. Source: PyPI."""
 
 
 def unknown_version_note(consumer: str, version: str | None) -> str | None:

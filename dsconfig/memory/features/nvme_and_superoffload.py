@@ -210,7 +210,7 @@ class SuperOffload(Feature):
         return True
 
     def pinned_padding(self) -> int:
-        """Return the bytes cached for pinned gradients that moved to shared memory, and the worker buffer's padding."""
+        """Return the padding of pinned tensors, including freed blocks that torch's pinned-memory cache keeps."""
         setup = self.setup
         # `SimpleQueue.put` moves tensors to shared memory; the pinned block stays in torch's cache.
         moved_blocks = [

@@ -139,7 +139,7 @@ class ZenFlowStage12(Feature):
         return index_bytes
 
     def pinned_padding(self) -> int:
-        """Return the bytes cached for pinned tensors now in shared memory, and the padding of offloaded states."""
+        """Return the padding of pinned tensors, including freed blocks that torch's pinned-memory cache keeps."""
         setup, padding = self.setup, 0
         if self.settings.overlap_step:
             moved_copies = setup.pins_optimizer + (
@@ -338,7 +338,7 @@ class ZenFlowStage3(Feature):
         return default * (2 if self.settings.overlap_step else 1)
 
     def pinned_padding(self) -> int:
-        """Return the bytes cached for pinned gradients now in shared memory, and the padding of offloaded states."""
+        """Return the padding of pinned tensors, including freed blocks that torch's pinned-memory cache keeps."""
         setup, padding = self.setup, 0
         if self.settings.overlap_step:
             padding += setup.pins_optimizer * setup.master_itemsize * self.engine.trainable_shard_numel

@@ -217,7 +217,8 @@ def unknown_launch_key(ctx: Context) -> Iterator[Finding]:
             if suggestion
             else f"remove it, or use Accelerate {version_adding_key(key)} or newer"
             if version_adding_key(key)
-            else f"write it into a DeepSpeed config in JSON, and set only `{LINK}` in the block, to its path",
+            else "move it to a DeepSpeed config in JSON, and keep only "
+            f"`{LINK}`, the path of that config, in the block",
             effect="ignored",
             part="key",
             fix=Fix(f"rename to `{suggestion}`", (RenameKey(accelerate_block_path(key), suggestion),))

@@ -264,8 +264,8 @@ def gradients_accumulated_in_int8(ctx: Context) -> Iterator[Finding]:
     if ctx.has(_ACCUMULATION) and normalize_dtype(ctx.value(_ACCUMULATION)) == "int8":
         yield ctx.at(
             _ACCUMULATION,
-            f"`grad_accum_dtype` is {quote_value(ctx.value(_ACCUMULATION))}: gradients accumulate in 8-bit"
-            " integers",
+            f"`grad_accum_dtype` is {quote_value(ctx.value(_ACCUMULATION))}: gradients lose nearly all"
+            " of their information when they accumulate in 8-bit integers",
             help='use "fp32", "bf16" or "fp16", or remove the key',
         )
 

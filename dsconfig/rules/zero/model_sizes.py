@@ -86,7 +86,7 @@ def bucket_larger_than_model(ctx: Context) -> Iterator[Finding]:
     yield ctx.at(
         _REDUCE,
         f"`reduce_bucket_size` is {size:,.0f}{'' if ctx.has(_REDUCE) else ' by default'}, but"
-        f" {trained_model(ctx).shown} has {numel:,} parameters: {unused:,.2f} GB of the bucket are allocated"
+        f" {trained_model(ctx).shown} has {numel:,} parameters: {unused:,.2f} GB of the bucket is allocated"
         f" {duration} and never used",
         help=f"set `{_REDUCE}` to {round_down(numel)}",
         related=related_stage(ctx),
