@@ -318,7 +318,7 @@ def curriculum_steps_of_wrong_length(ctx: Context) -> Iterator[Finding]:
                     if required > 0
                     else "a discrete curriculum requires at least two difficulties"
                 ),
-                help=f"list {required} step{'s' * (required > 1)}: the last step of each difficulty but the last"
+                help=f"list {required} step{'s' * (required > 1)}: the end of each difficulty except the last"
                 if required > 0
                 else "list at least two difficulties, and one step fewer",
                 effect=curriculum.effect,

@@ -119,12 +119,9 @@ def _problem_with_value(ctx: Context, key: str) -> tuple[str, str] | None:
     """Return what is wrong with a key's value and what the engine expects, or None."""
     value = ctx.raw(f"{EP}.{key}")
     if key in _SIZES:
-        minimum = 0 if key in ("comm_qp_margin", "comm_max_tokens_per_rank") else 1
-        return (
-            ("", f"a {'positive' if minimum else 'non-negative'} integer")
-            if _is_invalid_size(value, minimum)
-            else None
-        )
+        may_be_zero = key in ("comm_qp_margin", "comm_max_tokens_per_rank")
+        expected = "a non-negative integer" if may_be_zero else "a positive integer"
+        return ("", expected) if _is_invalid_size(value, 0 if may_be_zero else 1) else None
     if key in _GROUPS:
         too_small = isinstance(value, int | float) and value < 1
         return ("", "a positive integer, or `null`") if too_small or isinstance(value, str) else None
@@ -227,8 +224,7 @@ def expert_parallel_size_misfit(ctx: Context) -> Iterator[Finding]:
     if type(reserved) is not int or reserved != 1:
         yield ctx.at(
             f"{EP}.expert_tensor_parallel_size",
-            f"`expert_tensor_parallel_size` is {quote_value(reserved)}, but the key is reserved: the engine accepts "
-            "only `1`",
+            f"`expert_tensor_parallel_size` is {quote_value(reserved)}, but the key is reserved and must be `1`",
             help="remove it",
             related=[_related_switch()],
             fix=remove_key((EP, "expert_tensor_parallel_size")),

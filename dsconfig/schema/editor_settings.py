@@ -203,7 +203,7 @@ def _json_settings(path: str, *entries: Entry) -> EditorSettingsFile:
 
 
 def _neovim_settings(folder: str, patterns: SchemaFilePatterns) -> EditorSettingsFile:
-    """Return settings for Neovim 0.11 and later with 'exrc'; earlier ones belong in the user's config."""
+    """Return project settings for Neovim 0.11 and later with 'exrc'; otherwise the user's own config needs them."""
     lines = [
         EXRC,
         f'local schemas = vim.fs.joinpath(vim.fn.getcwd(), "{folder}")',

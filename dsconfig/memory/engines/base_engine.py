@@ -76,7 +76,7 @@ class Engine:
 
     @property
     def construction_state_bytes(self) -> int:
-        """Bytes of states that the optimizer's constructor creates; a client optimizer still sees unsharded layers."""
+        """Bytes of states from the optimizer's constructor, which for a client optimizer may run before AutoTP."""
         is_unsharded = self.setup.optimizer.is_client and self.setup.quirks.autotp_runs_in_initialize
         return self.setup.early_state_itemsize * sum(
             weight.numel * (weight.tp_size if is_unsharded else 1) for weight in self.trainable

@@ -411,7 +411,7 @@ def optimizer_without_scheduler(ctx: Context) -> Iterator[Finding]:
             ("scheduler",),
             "the config has an `optimizer` but no `scheduler`, which the Trainer of Transformers "
             f"{ctx.version} rejects",
-            help="remove `optimizer`, or add `scheduler`, or use Transformers 4.33.3 or newer",
+            help="remove `optimizer`, add `scheduler`, or use Transformers 4.33.3 or newer",
             part="key",
         )
 
@@ -475,7 +475,7 @@ def accumulation_under_no_sync(ctx: Context) -> Iterator[Finding]:
     if is_trainer and version_includes_change("no_sync", "transformers", version):
         return
     caller = f"Transformers {version}" if is_trainer else "`accelerator.accumulate`"
-    upgrade = "use Transformers 4.47.1 or newer, or " if is_trainer else ""
+    upgrade = "Transformers 4.47.1 or newer, " if is_trainer else ""
     condition = (
         " if Accelerate is older than 1.9"
         if ctx.consumer == "transformers"
@@ -489,7 +489,7 @@ def accumulation_under_no_sync(ctx: Context) -> Iterator[Finding]:
         STEPS if is_about_steps else stage_path(ctx),
         f"with {count} accumulation steps, {caller} enters `no_sync`{condition}, and DeepSpeed"
         f" {ctx.release_name} rejects that at stage {format_number(effective_stage(ctx))}",
-        help=f"{upgrade}use Accelerate 1.9 or newer, or use stage 1, or use DeepSpeed before 0.16.0",
+        help=f"use {upgrade}Accelerate 1.9 or newer, DeepSpeed before 0.16.0, or stage 1",
         related=related_stage(ctx) if is_about_steps else [("the accumulation steps are set here", STEPS)],
     )
 
