@@ -63,6 +63,7 @@ parity: $(VENV)/.dev
 	$(BIN)/python -m tests.parity.effective $(foreach r,$(RELEASES),--release $(r)) --cases 1500 --seed $(SEED)
 	$(BIN)/python -m tests.parity.fixes $(foreach r,$(RELEASES),--release $(r)) --cases 1000 --seed $(SEED)
 	$(BIN)/python -m tests.parity.elastic --seed $(SEED)
+	$(BIN)/python -m tests.parity.inference $(foreach r,$(RELEASES),--release $(r)) --cases 600 --seed $(SEED)
 	$(BIN)/python -m tests.parity.handover
 	DSCONFIG_PARITY_ENGINE=1 $(BIN)/pytest tests/resolve/test_engine.py
 

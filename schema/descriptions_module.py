@@ -16,9 +16,11 @@ from typing import Any
 '''
 
 
-def render(config: type[Section]) -> str:
-    """Return the source of `descriptions.py` for the root of the model."""
-    sections = list(iterate_model_fields.iter_sections(config))
+def render(*roots: type[Section]) -> str:
+    """The source of the module, for the roots of the model."""
+    sections = list(
+        dict.fromkeys(each for root in roots for each in iterate_model_fields.iter_sections(root))
+    )
     tables = (
         _key_docstrings(sections),
         _declaring_classes(sections),

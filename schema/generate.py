@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+from dsconfig.model.inference import InferenceConfig
 from schema import class_modules, key_table
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -22,10 +23,12 @@ def generate() -> dict[str, str]:
     config = _execute("dsconfig.model._generated.config", files[f"{MODEL}/config.py"]).Config
     files[f"{MODEL}/__init__.py"] = key_table.render(config)
     _execute("dsconfig.model._generated", files[f"{MODEL}/__init__.py"], ROOT / MODEL)
+    files[f"{MODEL}/inference.py"] = key_table.render_inference(config, InferenceConfig)
+    _execute("dsconfig.model._generated.inference", files[f"{MODEL}/inference.py"])
     files[f"{RULES}/__init__.py"] = _rule_index()
     from schema import descriptions_module
 
-    files[f"{MODEL}/descriptions.py"] = descriptions_module.render(config)
+    files[f"{MODEL}/descriptions.py"] = descriptions_module.render(config, InferenceConfig)
     _execute("dsconfig.model._generated.descriptions", files[f"{MODEL}/descriptions.py"])
     files[f"{MODEL}/classes.py"] = class_modules.render(config)
     _execute("dsconfig.model._generated.classes", files[f"{MODEL}/classes.py"])

@@ -26,6 +26,17 @@ TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
     from typing import Any
 '''
+_INFERENCE_HEAD = '''"""Generated from dsconfig/model/inference.py by `make generate`; do not edit.
+
+The key table of the sections that only inference configs have.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # importing typing for it would cost 2 ms
+if TYPE_CHECKING:
+    from typing import Any
+'''
 _FLAGS = tuple(name for name, kind in Key.__annotations__.items() if kind == "bool")
 
 
@@ -39,6 +50,13 @@ def render(config: type[Section]) -> str:
         _miswritten_path_lines(config),
     )
     return "\n".join([_HEAD, *("\n".join([*table, "}", ""]) for table in tables)])
+
+
+def render_inference(config: type[Section], inference: type[Section]) -> str:
+    """The source of the table of inference configs, without the sections that training configs have, too."""
+    training = set(iterate_model_fields.iter_sections(config))
+    sections = [each for each in iterate_model_fields.iter_sections(inference) if each not in training]
+    return "\n".join([_INFERENCE_HEAD, *_section_lines(sections), "}", ""])
 
 
 def _section_lines(sections: list[type[Section]]) -> Lines:

@@ -100,7 +100,7 @@ def _questions_by_rule() -> dict[str, _Questions]:
     """Return what each rule asks for each consumer, by code; None if it must always run."""
     by_code: dict[str, _Questions] = {
         code: dict.fromkeys(LOADERS)
-        if rule.reads in ("launch file", "job")
+        if rule.reads in ("launch file", "job", "inference config")
         else {each: set() for each in LOADERS}
         for code, rule in DECLARED.items()
     }

@@ -18,6 +18,7 @@ import jsonschema
 
 from dsconfig.api.check import check
 from dsconfig.core.diagnostic import Effect
+from dsconfig.job.consumers import INFERENCE
 from dsconfig.schema import schema_files
 from tests.cases import cases
 
@@ -49,25 +50,27 @@ class SampleConfig(NamedTuple):
     config: Json
 
 
-def sample_configs() -> Iterator[SampleConfig]:
-    """Yield the distinct configs of all test cases, smallest first."""
+def sample_configs(consumer: str = "deepspeed") -> Iterator[SampleConfig]:
+    """The distinct configs of all cases for a consumer, smallest first."""
     label_by_text = {
         json.dumps(case.entry["config"]): case.label
         for case in cases()
-        if isinstance(case.entry.get("config"), dict) and case.consumer == "deepspeed"
+        if isinstance(case.entry.get("config"), dict) and case.consumer == consumer
     }
     for text, label in sorted(label_by_text.items(), key=lambda each: (len(each[0]), each)):
         yield SampleConfig(re.sub(r"[^\w-]+", "-", label), json.loads(text))
 
 
-def choose_samples(schema: JsonObject, release: str) -> dict[bool, dict[str, Json]]:
-    """Return configs that both schema and DeepSpeed accept, and configs that both reject."""
+def choose_samples(
+    schema: JsonObject, release: str, consumer: str = "deepspeed"
+) -> dict[bool, dict[str, Json]]:
+    """Configs that both schema and DeepSpeed accept, and configs that both reject; at most one per rule."""
     validator = jsonschema.Draft7Validator(schema)
     samples_by_validity: dict[bool, dict[str, Json]] = {True: {}, False: {}}
-    for sample in sample_configs():
+    for sample in sample_configs(consumer):
         rule = "-".join(sample.name.split("-")[:1])
         is_valid = validator.is_valid(sample.config)
-        effects = {each.effect for each in check(sample.config, target=release, consumer="deepspeed")}
+        effects = {each.effect for each in check(sample.config, target=release, consumer=consumer)}
         agrees = not effects if is_valid else Effect.REJECTED in effects
         if (
             agrees
@@ -81,10 +84,15 @@ def choose_samples(schema: JsonObject, release: str) -> dict[bool, dict[str, Jso
 def write_schemas(checkout: Path) -> Iterator[str]:
     """Write the schemas and their test files, and yield the names of the schemas."""
     releases = schema_files.newest_release_by_schema_file()
-    for name in (*releases, "accelerate.json"):
+    inference = schema_files.release_by_inference_schema()
+    for name in (*releases, *inference, "accelerate.json"):
         text = (schema_files.schema_folder() / name).read_text("utf-8")
         write_json(checkout / "src" / "schemas" / "json" / name, json.loads(text))
-        test_files = choose_samples(json.loads(text), releases[name]) if name in releases else LAUNCH_FILES
+        test_files = LAUNCH_FILES
+        if name in releases:
+            test_files = choose_samples(json.loads(text), releases[name])
+        elif name in inference:
+            test_files = choose_samples(json.loads(text), inference[name], INFERENCE)
         for is_valid, documents in test_files.items():
             folder = checkout / "src" / ("test" if is_valid else "negative_test") / name.removesuffix(".json")
             for label, document in documents.items():

@@ -42,7 +42,7 @@ PACKAGES: Mapping[str, Package] = {
     "job": Package(
         "`Job`: facts about the run (target, consumer, arguments, model), and which source wins; "
         "`consumers`: how Transformers, Accelerate and others change a config (fill `auto`, reject, override)",
-        "core",
+        "core model",
     ),
     "launch": Package(
         "launch files, manifests, shell scripts (`shell/`), programs (`python/`): the config and job they describe",

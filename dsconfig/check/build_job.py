@@ -10,7 +10,7 @@ from dsconfig.core.json_types import Json
 from dsconfig.core.releases import NUMBERS, ReleaseTarget, UnknownReleaseError
 from dsconfig.document import Document
 from dsconfig.document.read_document import read_mapping_file
-from dsconfig.job.consumers import ELASTIC, accelerate_launch_file
+from dsconfig.job.consumers import ELASTIC, INFERENCE, accelerate_launch_file
 from dsconfig.job.consumers.consumer_versions import (
     EXPECTED_CONSUMER,
     is_consumer_spec,
@@ -249,6 +249,8 @@ def _detect_consumer(located: LocatedConfig) -> ConsumerEvidence:
 
         return consumer_of_written_file(host) or consumer_of_document(host)
     content = consumer_suggested_by_content(host.value())
+    if content.name == INFERENCE:  # a program that names the file may have another config for training
+        return content
     return config_references.find_consumer_in_repository(host.name, content) or content
 
 
@@ -375,9 +377,12 @@ def releases_of_dsconfig_block(document: Document) -> ReleaseTarget | None:
         return None
 
 
-def why_not_config(document: Document) -> str | None:
-    """Return why a document is not a DeepSpeed config, as a clause; None for any config, even a broken one."""
-    why = classify_config_file.why_not_config(document)
+def why_not_config(document: Document, consumer: str | None = None) -> str | None:
+    """Return why a document is not a DeepSpeed config, as a clause, or None for a config, even a broken one.
+
+    `consumer` is the consumer that the user named, if any.
+    """
+    why = classify_config_file.why_not_config(document, consumer)
     return None if why is None else f"not a DeepSpeed config: {why}"
 
 

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 def check(located: LocatedConfig, job: Job) -> Report:
     """Check a config as its job reads it, whether embedded, linked or plain, without verifying the fixes."""
     host = located.host
-    if located.job is None and (reason := why_not_config(host)):
+    if located.job is None and (reason := why_not_config(host, job.reader.name)):
         return _report_on_unchecked_file(host, job, job.reader, f"{host.name}: {reason}", reason=reason)
     if located.relation == "file":
         return _build_report(host, job, job.reader)
@@ -378,8 +378,8 @@ def _apply_rule_selection(report: Report, options: EffectiveOptions) -> Report:
 
 
 def working_world_sizes(context: Context) -> tuple[int, ...] | None:
-    """Return the world sizes at which the batch works; None if all do or the world size is known."""
-    return supported_world_sizes(context) if context.is_config and context.world_size is None else None
+    """Return the world sizes at which the batch works, or None if all of them work or the world size is known."""
+    return supported_world_sizes(context) if context.root == "config" and context.world_size is None else None
 
 
 def file_notes(

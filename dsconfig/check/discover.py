@@ -236,6 +236,7 @@ def is_config_file(path: str) -> bool:
 
 def is_config_text(path: str, data: bytes, *, yaml: bool) -> bool:
     """Return whether `data`, read from `path`, is a DeepSpeed config or a launch file that names one."""
+    from dsconfig.job.detect_consumer import is_inference_config
     from dsconfig.launch import classify_config_file
     from dsconfig.launch.classify_config_file import describe_other_file, describe_other_object
 
@@ -262,7 +263,9 @@ def is_config_text(path: str, data: bytes, *, yaml: bool) -> bool:
     if not named:
         return False
     root = _root_object(_read_document(path, data, yaml=False))
-    return not (classify_config_file.has_mostly_unknown_keys(root) or describe_other_object(root))
+    return is_inference_config(root) or not (
+        classify_config_file.has_mostly_unknown_keys(root) or describe_other_object(root)
+    )
 
 
 def has_config_name(document: Document | None) -> bool:

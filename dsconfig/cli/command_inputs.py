@@ -252,12 +252,12 @@ def _read_settings_file(path: str) -> SettingsFile:
         fail_with_usage_error(f"--config: {error}")
 
 
-def require_config(document: Document) -> None:
-    """End the run with an error if the file is not a DeepSpeed config."""
+def require_config(document: Document, consumer: str | None = None) -> None:
+    """End the run if the file is not a DeepSpeed config; `consumer` is the consumer that the user named, if any."""
     from dsconfig.launch.classify_config_file import describe_hostfile
 
     # A hostfile is checked by itself, but no other command can do anything with it.
-    if why := why_not_config(document) or describe_hostfile(document):
+    if why := why_not_config(document, consumer) or describe_hostfile(document):
         fail_with_usage_error(f"{document.name}: {why}")
 
 
@@ -268,7 +268,7 @@ def job_from_arguments(
 
     Prints a note if the version of the consumer is unknown.
     """
-    require_config(document)
+    require_config(document, getattr(args, "consumer", None))
     requested = _overrides_from_arguments(args)
     settings = _settings_finder(args, requested).effective_settings_for_file(document.name)
     try:

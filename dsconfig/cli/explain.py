@@ -206,9 +206,10 @@ def _names_containing(word: str, names: Iterable[str]) -> list[str]:
 
 
 def _all_key_paths() -> list[str]:
-    from dsconfig.model.key_table import iter_keys
+    from dsconfig.model.key_table import INFERENCE_ROOT, iter_keys
 
-    return list(dict.fromkeys(".".join(path) for path, _ in iter_keys()))
+    paths = [*iter_keys(), *iter_keys(root=INFERENCE_ROOT)]
+    return list(dict.fromkeys(".".join(path) for path, _ in paths))
 
 
 def _join_words(words: list[str]) -> str:

@@ -27,6 +27,9 @@ CONFIGS = (
 """Patterns of the file names of configs; `?` stands for a separator between words."""
 LAUNCH_FILES = ("accelerate_config.yaml", "accelerate_config_*.yaml", "**/accelerate/default_config.yaml")
 """Patterns of the file names of Accelerate's launch files."""
+INFERENCE_CONFIGS = ("ds?inference.json", "deepspeed?inference.json", "deepspeed?inference?config.json")
+"""Patterns of the file names of inference configs. `ds_inference_config.json` is none: DeepSpeed gives this name to the
+description of a checkpoint that it saves for inference."""
 
 
 def is_yaml_name(name: str) -> bool:

@@ -77,7 +77,7 @@ def evaluate(
 
 def _is_overwritten(context: Context, rule: Rule, finding: Finding) -> bool:
     """Return whether a finding concerns a value that a program in the repository overwrites."""
-    if not context.is_watched or context.root != "config" or rule.reads != "config":
+    if not context.is_watched or context.root != "config" or rule.reads not in ("config", "keys"):
         return False
     path = finding.missing or finding.path
     if not path or path == ("$dsconfig",) or not all(isinstance(part, str) for part in path):
@@ -163,7 +163,8 @@ def _run_rule(rule: Rule, context: Context) -> list[Finding]:
 
 _ANY_TEXT: tuple[Subject, ...] = ("text", "template")
 _SUBJECTS: dict[RootKind, tuple[Subject, ...]] = {
-    "config": ("config", *_ANY_TEXT),
+    "config": ("config", "keys", *_ANY_TEXT),
+    "inference config": ("inference config", "keys", *_ANY_TEXT),
     "launch file": ("launch file", *_ANY_TEXT),
     "job": ("job", *_ANY_TEXT),
     "script": ("job",),

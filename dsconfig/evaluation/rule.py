@@ -21,9 +21,14 @@ if TYPE_CHECKING:
 # function. `make generate` writes the metadata into `dsconfig/rules/_generated/`, so that a check imports only
 # the modules of rules that may find something. Everything else is read from the declaration.
 
-Subject: TypeAlias = "Literal['config', 'text', 'template', 'launch file', 'job', 'hostfile', 'program']"
+Subject: TypeAlias = (
+    "Literal['config', 'keys', 'inference config', 'text', 'template', 'launch file', 'job', 'hostfile',"
+    " 'program']"
+)
 """The part of a document that a rule examines.
 
+A rule on a `config` is about training. A rule on `keys` examines the keys and values of any config, also of an
+`inference config`, by the key table alone.
 A rule on `text` also runs without a parsed config. So does a rule on the placeholders of a `template`; if such a rule
 finds placeholders, other findings are dropped as consequences. A `launch file` is the file that `accelerate launch`
 reads, and a `job` is a script, or the launch file of any other program. A `hostfile` lists hosts, and a `program`

@@ -12,17 +12,17 @@ from dsconfig.core.releases import EVERY_RELEASE, ReleaseInterval, release_name,
 from dsconfig.document import Document, Parser, Part, TextProblem, TextSpan
 from dsconfig.document.located_tree import UNKNOWN
 from dsconfig.evaluation.key_walk import UNREADABLE, KeyWalk, UnknownKey
-from dsconfig.job.consumers import ELASTIC, HUGGING_FACE
+from dsconfig.job.consumers import ELASTIC, HUGGING_FACE, INFERENCE
 from dsconfig.job.consumers.consumer import keys_not_filled
 from dsconfig.job.consumers.consumer_versions import split_consumer_spec, version_includes_change
 from dsconfig.job.detect_consumer import LaunchArguments
 from dsconfig.job.job_facts import NO_FACTS, RunFacts
 from dsconfig.model.key_table import (
-    ROOT,
     KeyView,
     SectionView,
     child_section,
     find_key,
+    root_section,
     section_view_of_release,
 )
 
@@ -36,9 +36,11 @@ if TYPE_CHECKING:
     Computed = TypeVar("Computed")
 
 
-RootKind: TypeAlias = "Literal['config', 'launch file', 'job', 'script', 'hostfile', 'program', 'text']"
-"""The kind of root: a config, an Accelerate launch file, another launch file, the commands of a script, a hostfile,
-a Python program without a config, or a text that is none of these.
+RootKind: TypeAlias = (
+    "Literal['config', 'inference config', 'launch file', 'job', 'script', 'hostfile', 'program', 'text']"
+)
+"""The kind of root: a config for training or for inference, an Accelerate launch file, another launch file, the
+commands of a script, a hostfile, a Python program without a config, or a text that is none of these.
 """
 MAX_FINDINGS, MAX_FINDINGS_OF_RANGE = 1000, 200
 """Maximum number of findings for one rule and effect: for a single release, and for each of several releases."""
@@ -160,7 +162,11 @@ class Context:
         self._facts: dict[Callable[[Context], object], object] = {}
         self.walk = KeyWalk(release, self.consumer, keys_not_filled(source.consumer))
         self.walk.is_partial = bool(source.unknown)
-        self.walk.values = self.walk.section(ROOT, self._config_without_overwritten_keys(), (), ())
+        self.root_section = root_section(name)
+        """Section class of the root of the config."""
+        self.walk.values = self.walk.section(
+            self.root_section, self._config_without_overwritten_keys(), (), ()
+        )
         self.walk.unknown += self._unknown_elasticity_keys()
 
     def _config_without_overwritten_keys(self) -> JsonObject:
@@ -205,6 +211,13 @@ class Context:
             return "json"
         return "hjson" if self.since("0.8.1") else "json"
 
+    def context_of_training_config(self, config: JsonObject) -> Context:
+        """Return the context of a training config in this release, for rules on a section that both kinds have."""
+        from dsconfig.document import read_dict
+
+        document = read_dict(config, self.document.name)
+        return Context(EvaluatedDocument(document, "deepspeed", None), self.release)
+
     def cached(self, compute: Callable[[Context], Computed]) -> Computed:
         """Compute a value once per context, and share it between rules."""
         if compute not in self._facts:
@@ -216,7 +229,9 @@ class Context:
         """The kind of root that the document has, such as a config or an Accelerate launch file."""
         if self.is_job:
             return self._root_kind
-        return "launch file" if self.is_launch else "config" if self.is_config else "text"
+        if self.is_launch or not self.is_config:
+            return "launch file" if self.is_launch else "text"
+        return "inference config" if self.consumer == INFERENCE else "config"
 
     @property
     def from_file(self) -> bool:
@@ -373,7 +388,8 @@ class Context:
 
     def _find(self, path: str) -> KeyView | None:
         is_elastic = self.is_elastic and path.startswith("elasticity")
-        key, releases = find_key(path, _release_number("0.19.7") if is_elastic else self.release)
+        release = _release_number("0.19.7") if is_elastic else self.release
+        key, releases = find_key(path, release, self.root_section)
         self.equivalent = self.equivalent.intersect(releases)
         return key
 

@@ -107,7 +107,8 @@ class MigrationDecisions:
         choices = [DecisionChoice("leave it out", "the job runs without it")]
         if diagnostic.help and not diagnostic.help.startswith("remove"):
             choices.append(DecisionChoice(diagnostic.help))
-        release = last_release_with(path, origin, to)
+        root = self.transition.meaning.context.root_section
+        release = last_release_with(path, origin, to, root)
         if release is not None:
             choices.append(DecisionChoice(f"migrate to {release} instead", "the last release that reads it"))
         problem = (
@@ -383,16 +384,18 @@ def quote_in_full(path: KeyPath, value: Json) -> str:
     return f"`{text if len(text) <= _MAX_VALUE_LENGTH else text[:_MAX_VALUE_LENGTH] + '…'}`"
 
 
-def last_release_with(path: KeyPath, origin: str, to: str) -> str | None:
-    """Return the last release before `to` that reads the key; None if unknown or equal to `origin`."""
+def last_release_with(path: KeyPath, origin: str, to: str, root: str = ROOT) -> str | None:
+    """Return the last release before `to` that reads the key, or None if that is `origin` or unknown."""
     key = dotted_path(path)
     between = [each for each in RELEASES if NUMBERS[origin] < NUMBERS[each] < NUMBERS[to]]
-    return next((each for each in reversed(between) if find_key(key, NUMBERS[each])[0] is not None), None)
+    return next(
+        (each for each in reversed(between) if find_key(key, NUMBERS[each], root)[0] is not None), None
+    )
 
 
 def changed_defaults(old: Context, new: Context) -> Iterator[tuple[KeyPath, Json, Json]]:
-    """Yield absent keys of existing sections whose default changes, with both defaults."""
-    todo: list[tuple[str, JsonObject, KeyPath]] = [(ROOT, new.data, ())]
+    """Yield the keys that are absent from existing sections, with their old and new defaults."""
+    todo: list[tuple[str, JsonObject, KeyPath]] = [(new.root_section, new.data, ())]
     while todo:
         section, data, path = todo.pop(0)
         old_keys, new_keys = (

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from types import MappingProxyType
 
 from dsconfig.core.json_types import Json, JsonObject, NamedTuple
+from dsconfig.job.consumers import INFERENCE
 from dsconfig.job.consumers.consumer_versions import split_consumer_spec
 from dsconfig.job.job_facts import NO_FACTS, RunFacts, read_dsconfig_block
+from dsconfig.model.key_table import INFERENCE_ROOT, ROOT, keys_of_section_class
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
@@ -206,6 +209,53 @@ _TRAINER_ONLY = ("optimizer.params.betas", "optimizer.params.eps")
 _GATHERING = f"{_ZERO}.stage3_gather_16bit_weights_on_model_save"
 
 
+# Inference configs, which `deepspeed.init_inference` reads.
+
+_AMBIGUOUS = frozenset((
+    "dtype", "zero", "moe", "quant", "config", "args", "checkpoint", "tensor_parallel", "tp", "tm",
+    "base_dir", "max_tokens", "min_tokens", "mp_size",
+))  # fmt: skip
+"""Keys of inference configs that training configs and other programs use too."""
+_LEAST_INFERENCE = 2
+
+
+@cache
+def _inference_keys() -> frozenset[str]:
+    """Return the top-level keys of inference configs of all releases, and their aliases."""
+    infos = keys_of_section_class(INFERENCE_ROOT).values()
+    return frozenset(word for info in infos for word in (info.name, *(alias for alias, _ in info.aliases)))
+
+
+def is_inference_key(name: str) -> bool:
+    """Return whether only inference configs have a top-level key of this name."""
+    return name in _inference_keys() and name not in _AMBIGUOUS and name not in keys_of_section_class(ROOT)
+
+
+def is_inference_config(data: Mapping[str, object]) -> bool:
+    """Return whether an object is an inference config, without keys that are for training only."""
+    training = keys_of_section_class(ROOT).keys()
+    if data.keys() <= training:
+        return False
+    fields = _inference_keys().intersection(data)
+    others = data.keys() - fields
+    if not training.isdisjoint(others) or len(fields) < len(others):
+        return False
+    is_clear = len(fields - training) >= _LEAST_INFERENCE or {"tensor_parallel", "dtype"} <= fields
+    return is_clear or bool(fields - _AMBIGUOUS)
+
+
+def mixes_inference_and_training(data: Mapping[str, object]) -> bool:
+    """Return whether an object has inference-only keys beside keys that only training configs have."""
+    training = keys_of_section_class(ROOT).keys()
+    return bool(
+        data.keys() & training - _inference_keys()
+        and data.keys() & (_inference_keys() - training - _AMBIGUOUS)
+    )
+
+
+_INFERENCE = ConsumerEvidence(INFERENCE, "its keys are those of `deepspeed.init_inference`", "content")
+
+
 def consumer_suggested_by_content(data: object) -> ConsumerEvidence:
     """Return the consumer that a config's values suggest.
 
@@ -216,6 +266,8 @@ def consumer_suggested_by_content(data: object) -> ConsumerEvidence:
     """
     if not isinstance(data, Mapping):
         return _DEEPSPEED
+    if is_inference_config(data):
+        return _INFERENCE
     autos = list(_auto_keys(data))
     if autos:
         # An "auto" that no consumer fills is a mistake, and no evidence.

@@ -9,7 +9,9 @@ from functools import cache
 
 from dsconfig.core.json_types import value_at_dotted_path
 from dsconfig.document.config_file_names import SUFFIXES, is_notebook_name, is_python_name
+from dsconfig.job.consumers import INFERENCE
 from dsconfig.job.consumers.accelerate_launch_file import is_launch_file
+from dsconfig.job.detect_consumer import is_inference_config, mixes_inference_and_training
 from dsconfig.launch.find_jobs import job_of_launch_file, launch_file_exceeds_budget
 from dsconfig.launch.launch_file_formats import (
     LaunchFileFormat,
@@ -33,7 +35,9 @@ if TYPE_CHECKING:
 # The file name decides nothing. The root must have a key that only DeepSpeed configs have, or several typical
 # keys, and most keys must be DeepSpeed's: the settings of a training script share a few of them.
 
-_UNMISTAKABLE_BYTES = tuple(key.encode() for key in UNMISTAKABLE)
+_INFERENCE_BYTES = b"kernel_inject"
+"""Word that only inference configs have, as `kernel_inject` or `replace_with_kernel_inject`."""
+_UNMISTAKABLE_BYTES = (*(key.encode() for key in UNMISTAKABLE), _INFERENCE_BYTES)
 _TYPICAL_BYTES = tuple(key.encode() for key in sorted(TYPICAL, key=len, reverse=True))
 _HALF_PRECISION = rb"""\b(?:fp16|bf16|bfloat16)["']?\s*:\s*\{?\s*["']?enabled\b"""
 """Pattern of half precision as a block with `enabled`, as only DeepSpeed has; other programs use a boolean."""
@@ -137,7 +141,7 @@ def contains_config(data: Mapping[str, Json]) -> bool:
     """Return whether a file found in a directory is a config, or a launch file that names, contains or builds one."""
     launch_format = detect_launch_format(data)
     if launch_format is None:
-        return has_config_keys(data.keys())
+        return has_config_keys(data.keys()) or is_inference_config(data)
     if launch_format.builds == "neox":
         from dsconfig.launch.framework_configs import why_neox_has_no_config
 
@@ -186,8 +190,10 @@ def _why_launch_file_has_no_config(launch_format: LaunchFileFormat, data: Mappin
     return f"that names no config by {config_keys}"
 
 
-def why_not_config(document: Document) -> str | None:
+def why_not_config(document: Document, consumer: str | None = None) -> str | None:
     """Return why a file named by the user is not a DeepSpeed config, or None if it is a config, broken or not.
+
+    A file that the user checks as the config of `consumer` `inference` is one, whatever its keys are.
 
     Unreadable and empty files count as broken configs and get a diagnostic.
     """
@@ -211,9 +217,12 @@ def why_not_config(document: Document) -> str | None:
         return None if job_of_launch_file(document) else f"a launch file of {launch_format.name} {reason}"
     if not count or "$dsconfig" in data or is_launch_file(data) or has_config_below_a_key(document):
         return None
-    if not is_unparsable(document) and (kind := describe_other_object(data)) is not None:
+    is_for_inference = (
+        consumer == INFERENCE or is_inference_config(data) or mixes_inference_and_training(data)
+    )
+    if not is_for_inference and not is_unparsable(document) and (kind := describe_other_object(data)):
         return kind
-    if not has_mostly_unknown_keys(keys) or is_broken_config(document):
+    if is_for_inference or not has_mostly_unknown_keys(keys) or is_broken_config(document):
         return None
     if count == 1:
         return (
@@ -392,48 +401,14 @@ def _describe_other_text(document: Document) -> str | None:
     return None if re.match(r"\s*[{\[]", text) else f"a text without a JSON object: {_CONFIG}"
 
 
-_INFERENCE = frozenset((
-    "replace_with_kernel_inject", "kernel_inject", "dtype", "tensor_parallel", "tp", "enable_cuda_graph",
-    "use_triton", "triton_autotune", "zero", "triangular_masking", "tm", "moe", "keep_module_on_host",
-    "quant", "checkpoint", "base_dir", "set_empty_params", "save_mp_checkpoint_path", "checkpoint_config",
-    "ckpt_config", "return_tuple", "training_mp_size", "replace_method", "injection_policy",
-    "injection_dict", "injection_policy_tuple", "config", "args", "max_out_tokens", "max_tokens",
-    "min_out_tokens", "min_tokens", "transposed_mode", "mp_size", "mpu", "ep_size", "ep_group",
-    "expert_group", "ep_mp_group", "expert_mp_group", "moe_experts", "moe_type",
-))  # fmt: skip
-"""Fields of `DeepSpeedInferenceConfig` and their aliases: deepspeed/inference/config.py, 0.14.5 to 0.19.8."""
-_AMBIGUOUS = frozenset((
-    "dtype", "zero", "moe", "quant", "config", "args", "checkpoint", "tensor_parallel", "tp", "tm",
-    "base_dir", "max_tokens", "min_tokens",
-))  # fmt: skip
-"""Fields of inference configs that training configs and other programs use too."""
-_LEAST_INFERENCE = 2
-
-
 def describe_other_object(data: Mapping[str, object]) -> str | None:
     """Identify an object of another program by its keys, and suggest what to pass instead."""
     training = keys_of_section_class(ROOT).keys()
-    if _is_inference_config(data):
-        return (
-            "a config for inference (DeepSpeedInferenceConfig), which `deepspeed.init_inference` reads: "
-            "pass the config of a training run"
-        )
     if "model_type" in data and {"architectures", "hidden_size"} & data.keys() and training.isdisjoint(data):
         return "the `config.json` of a model: pass it with --model, and the config of the training run"
     if "_wandb" in data:
         return "a record of a Weights & Biases run: pass the config of the training run"
     return None
-
-
-def _is_inference_config(data: Mapping[str, object]) -> bool:
-    """Return whether an object is an inference config without any training-only keys."""
-    training = keys_of_section_class(ROOT).keys()
-    fields = _INFERENCE.intersection(data)
-    others = data.keys() - fields
-    if not training.isdisjoint(others) or len(fields) < len(others):
-        return False
-    is_clear = len(fields - training) >= _LEAST_INFERENCE or {"tensor_parallel", "dtype"} <= fields
-    return is_clear or bool(fields - _AMBIGUOUS)
 
 
 # Keys of a text that cannot be parsed, to decide whether it was meant as a DeepSpeed config.

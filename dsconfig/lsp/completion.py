@@ -203,7 +203,7 @@ def _completion_items(
 
         yield from of_own_block(path[1:], position, writer)
     elif path is not None and position.kind == "key":
-        section = section_at_path(path, config_in_data(data, config_scope.base), config_scope.release)
+        section = section_at_path(path, config_in_data(data, config_scope.base), config_scope)
         if section is not None:
             yield from _key_items(position, writer, config_scope, section)
     elif path:
@@ -269,8 +269,8 @@ def _value_items(
 ) -> Iterator[CompletionItem]:
     while path and isinstance(path[-1], int):
         path = path[:-1]
-    key = key_at_path(path, data, config_scope.release)
-    section = section_at_path(path[:-1], data, config_scope.release)
+    key = key_at_path(path, data, config_scope)
+    section = section_at_path(path[:-1], data, config_scope)
     if key is None or section is None:
         return
     for rank, candidate in enumerate(value_candidates(key, config_scope)):

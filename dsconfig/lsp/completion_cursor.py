@@ -13,11 +13,11 @@ from dsconfig.job.consumers.accelerate_launch_file import is_launch_file
 from dsconfig.launch.launch_file_formats import detect_launch_format, is_shell_script_name
 from dsconfig.lsp.relevant_documents import is_draft_config, is_draft_launch_file
 from dsconfig.model.key_table import (
-    ROOT,
     KeyView,
     SectionView,
     child_section,
     find_type,
+    root_section,
     section_view_of_release,
 )
 
@@ -208,9 +208,8 @@ def key_at_document_path(snapshot: DocumentSnapshot, path: KeyPath) -> KeyView |
     relative = None if config_scope is None else config_scope.path_in_config(path)
     if config_scope is None or not relative:
         return None
-    return key_at_path(
-        relative, config_in_data(snapshot.text.document.value(), config_scope.base), config_scope.release
-    )
+    data = config_in_data(snapshot.text.document.value(), config_scope.base)
+    return key_at_path(relative, data, config_scope)
 
 
 def document_path_of_key(snapshot: DocumentSnapshot, key: str) -> KeyPath | None:
@@ -222,12 +221,13 @@ def document_path_of_key(snapshot: DocumentSnapshot, key: str) -> KeyPath | None
 # Sections and keys of a release by path.
 
 
-def section_at_path(path: KeyPath, data: Json, release: int) -> SectionView | None:
-    """Return the section at a path of a config, or None where any key is allowed.
+def section_at_path(path: KeyPath, data: Json, scope: ConfigScope) -> SectionView | None:
+    """Return the section at a path of a config, or None if any key is allowed there.
 
     `data` is the config, because the parameters of an optimizer depend on its type.
     """
-    spec: Spec = ("section", ROOT)
+    spec: Spec = ("section", root_section(scope.consumer))
+    release = scope.release
     for depth in range(len(path) + 1):
         name = child_section(spec)
         if depth == len(path):
@@ -244,9 +244,9 @@ def section_at_path(path: KeyPath, data: Json, release: int) -> SectionView | No
     return None
 
 
-def key_at_path(path: KeyPath, data: Json, release: int) -> KeyView | None:
-    """Return the key at a path of a config, or None if the release has none."""
-    section = section_at_path(path[:-1], data, release) if path else None
+def key_at_path(path: KeyPath, data: Json, scope: ConfigScope) -> KeyView | None:
+    """Return the key at a path of a config, or None if the release has no such key."""
+    section = section_at_path(path[:-1], data, scope) if path else None
     return None if section is None else section.keys.get(str(path[-1]))
 
 

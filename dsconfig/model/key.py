@@ -94,9 +94,9 @@ class Key:
     """First release that warns about the key or names a successor."""
     replaced_by: str | None = None
     """Dotted path of the key to use instead, or a short phrase where that is not a key."""
-    rewrite: Literal["rename", "negate"] | BooleanReplacement | None = None
-    """How to rewrite the key as the one in `replaced_by`, which is in the same section: rename it, negate its
-    boolean, or see `BooleanReplacement`. None: it cannot be rewritten mechanically."""
+    rewrite: Literal["rename", "negate", "move"] | BooleanReplacement | None = None
+    """How to rewrite the key as the one in `replaced_by`: rename it, negate its boolean, see `BooleanReplacement`, or
+    move it to another section. Only "move" leaves the section. None: it cannot be rewritten mechanically."""
     advice: str | None = None
     """Advice for a removed key without a replacement in DeepSpeed."""
     miswritten: tuple[str, ...] = ()

@@ -13,7 +13,15 @@ from dsconfig.core.json_types import NamedTuple
 from dsconfig.core.releases import EVERY_RELEASE, NEVER, release_name
 from dsconfig.core.wording import describe_type, join_alternatives, quote_value
 from dsconfig.model._generated.descriptions import MEANINGS, OWNERS, PROSE, SOURCES
-from dsconfig.model.key_table import KeyInfo, KeyView, TypeInfo, iter_keys, types_of_section
+from dsconfig.model.key_table import (
+    INFERENCE_ROOT,
+    ROOT,
+    KeyInfo,
+    KeyView,
+    TypeInfo,
+    iter_keys,
+    types_of_section,
+)
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json
@@ -170,9 +178,21 @@ def replacement_hint(info: KeyInfo) -> str:
 
 
 def key_page(path: str) -> str | None:
-    """Return the Markdown page of a key by its dotted path (`*` is any name), or None if unknown."""
+    """Return the Markdown page of the key at a dotted path (`*` is any name), or None for an unknown key.
+
+    The page of a key that only inference configs have names that kind of config.
+    """
+    page = key_page_below_root(path, ROOT)
+    if page is not None:
+        return page
+    page = key_page_below_root(path, INFERENCE_ROOT)
+    return page and f"{page}\n- Config: inference, which `deepspeed.init_inference` reads"
+
+
+def key_page_below_root(path: str, root: str) -> str | None:
+    """Return the Markdown page of a key in configs with the section class `root`, or None for an unknown key."""
     matches: dict[str, list[KeyInfo]] = {}
-    for steps, info in iter_keys():
+    for steps, info in iter_keys(root=root):
         dotted = ".".join(steps)
         if path in (dotted, *(".".join((*steps[:-1], alias)) for alias, _ in info.aliases)):
             matches.setdefault(dotted, []).append(info)
@@ -182,11 +202,11 @@ def key_page(path: str) -> str | None:
     return "\n".join([f"`{dotted}`", "", *_descriptions_by_type(infos)]).rstrip()
 
 
-def section_members(path: str) -> dict[str, str]:
-    """Return the keys in the section at a dotted path with their summaries; empty for other keys."""
+def section_members(path: str, root: str = ROOT) -> dict[str, str]:
+    """Return the keys of the section at a dotted path, each with its summary, or none if the key is not a section."""
     section = tuple(path.split("."))
     infos: dict[str, KeyInfo] = {}
-    for steps, info in iter_keys():
+    for steps, info in iter_keys(root=root):
         if steps[:-1] == section:
             infos.setdefault(steps[-1], info)
     return {key: key_summary([info]) for key, info in infos.items()}

@@ -17,9 +17,22 @@ from dsconfig.model._generated import MISWRITTEN, SECTIONS, TYPES, VARIANTS
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
-    from typing import Literal, TypeAlias
+    from typing import Any, Literal, TypeAlias
 
 ROOT = "Config"
+INFERENCE_ROOT = "InferenceConfig"
+
+
+def root_section(consumer: str) -> str:
+    """Return the section class of the root of a config that the consumer loads."""
+    return INFERENCE_ROOT if consumer == "inference" else ROOT
+
+
+def _inference_section(name: str) -> tuple[Any, ...]:
+    """Return the table of a section that only inference configs have; a check of other configs does not load it."""
+    from dsconfig.model._generated.inference import SECTIONS as INFERENCE_SECTIONS
+
+    return INFERENCE_SECTIONS[name]
 
 
 class KeyInfo(NamedTuple):
@@ -40,7 +53,7 @@ class KeyInfo(NamedTuple):
     deprecated: int
     replaced_by: str | None
     rewrite: tuple[str, Json] | None
-    """How to rewrite the key: `rename`, `negate` or `switch`, and for a switch the value that replaces true."""
+    """How to rewrite the key: `rename`, `negate`, `move` or `switch`, and for a switch the value that replaces true."""
     advice: str | None
     hidden_by: str | None
     opened_by: str | None
@@ -121,7 +134,8 @@ def keys_of_section_class(name: str) -> dict[str, KeyInfo]:
     """Return the keys of a section class in all releases, by name."""
     keys = {}
     # Inlined, because a call for each of the 900 keys would be slow.
-    for key, (type_, default, spans, extra) in SECTIONS[name][1].items():
+    section = SECTIONS.get(name) or _inference_section(name)
+    for key, (type_, default, spans, extra) in section[1].items():
         get = extra.get
         keys[key] = KeyInfo(
             name=key,
@@ -230,8 +244,8 @@ class SectionView(NamedTuple):
 
 @cache
 def section_view_of_release(name: str, release: int) -> SectionView:
-    """Return a section class as read by a release, which is given by its number."""
-    borders = SECTIONS[name][2]
+    """Return the section class as a release reads it (a number, see `dsconfig.core.releases`)."""
+    borders = (SECTIONS.get(name) or _inference_section(name))[2]
     index = bisect_right(borders, release)
     return _section_view(
         name, ReleaseInterval(borders[index - 1], borders[index] - 1 if index < len(borders) else NEVER)
@@ -243,7 +257,7 @@ def _section_view(name: str, releases: ReleaseInterval) -> SectionView:
     low = releases.first
     by, drops_auto = "hand", False
     unknown: Literal["ignored", "kept", "rejected"] = "ignored"
-    for since, until, *reading in SECTIONS[name][0]:
+    for since, until, *reading in (SECTIONS.get(name) or _inference_section(name))[0]:
         if since <= low <= until:
             by, unknown, drops_auto = reading
     dialect: Dialect = "hand" if by == "hand" else "pydantic2" if low >= PYDANTIC_2 else "pydantic1"
@@ -282,13 +296,13 @@ def may_release_read_path(path: KeyPath, release: int) -> bool:
 
 
 @cache
-def find_key(path: str, release: int) -> tuple[KeyView | None, ReleaseInterval]:
-    """Return the key at a dotted path in a release, and all releases that read the path in the same way.
+def find_key(path: str, release: int, root: str = ROOT) -> tuple[KeyView | None, ReleaseInterval]:
+    """Return the key at a dotted path as the release reads it, and the releases that read the path in the same way.
 
     The key is None if the release does not read it.
     """
     *sections, last = path.split(".")
-    section = section_view_of_release(ROOT, release)
+    section = section_view_of_release(root, release)
     releases = section.releases
     for part in sections:
         key = section.keys.get(part)
@@ -341,13 +355,13 @@ def intended_key(section: str, word: str) -> tuple[str, KeyPath] | None:
     return _intended_keys_by_wrong_name().get((section, word))
 
 
-def iter_keys(release: str | None = None) -> Iterator[tuple[tuple[str, ...], KeyInfo]]:
-    """Yield every key with its path, parents first; `*` is a free-form name or a list item.
+def iter_keys(release: str | None = None, root: str = ROOT) -> Iterator[tuple[tuple[str, ...], KeyInfo]]:
+    """Yield every key with its path, parents first; `*` is a free-form name or a list element.
 
     Given a release, yield only the keys that it reads. A path occurs once per section class that has it: the params of
     all optimizers share their paths.
     """
-    yield from _walk_section_keys(ROOT, (), NUMBERS[release] if release else None)
+    yield from _walk_section_keys(root, (), NUMBERS[release] if release else None)
 
 
 def _walk_section_keys(

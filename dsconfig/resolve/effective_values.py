@@ -17,6 +17,7 @@ from dsconfig.check.build_job import (
 )
 from dsconfig.core.releases import ReleaseTarget
 from dsconfig.document import Document
+from dsconfig.job.consumers import INFERENCE
 from dsconfig.job.consumers.autofill import AutofillMessage, AutofillState
 from dsconfig.job.consumers.consumer import consumer_from_spec
 from dsconfig.job.detect_consumer import LaunchArguments
@@ -25,7 +26,6 @@ from dsconfig.launch.config_source import ConfigSource, read_config_source
 from dsconfig.launch.locate_configs_of_jobs import read_config_of_job
 from dsconfig.launch.located_config import LocatedConfig, locate_config
 from dsconfig.model.key_table import (
-    ROOT,
     KeyView,
     SectionView,
     child_section,
@@ -141,9 +141,13 @@ def effective_values_of_job(
 ) -> EffectiveValues:
     """Return the effective values of a config for the job that loads it; see `show`."""
     release = job.releases.releases[-1]
-    input_config = read_input_config(located, job)
+    input_config = read_input_config(located, job, is_for_training=False)
     written_context = release_context(input_config.document, release, input_config.consumer)
     model_config = model_config or model_config_of(input_config.facts)
+    if input_config.consumer == INFERENCE:  # no batch, and nothing to fill in
+        origins = ValueOrigins(written_context, None, input_config.describe_location, None)
+        listed = ListedKeyFilter(origins, every, tuple(keys))
+        return EffectiveValues(tuple(listed.values()), release, input_config.messages)
     run, messages, launch_size = None, input_config.messages, launch_world_size(located, job)
     size = launch_size.ranks if launch_size else None
     formula = None
@@ -218,8 +222,8 @@ class ListedKeyFilter:
     keys: tuple[str, ...]
 
     def values(self) -> Iterator[EffectiveValue]:
-        """Yield the values in file order, then those of unwritten keys in the order of the model."""
-        root = section_view_of_release(ROOT, self._release)
+        """Yield the values in the order of the file, then those of other keys in the order of the model."""
+        root = section_view_of_release(self.origins.context.root_section, self._release)
         return (
             value for value in self._section_values(root, self.origins.data, ()) if self._is_listed(value.key)
         )

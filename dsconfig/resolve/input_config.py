@@ -8,7 +8,7 @@ from dsconfig.check.check import check_document
 from dsconfig.core.releases import ReleaseTarget
 from dsconfig.document import Document, read_dict
 from dsconfig.job import model_config_json
-from dsconfig.job.consumers import HUGGING_FACE, accelerate_launch_file
+from dsconfig.job.consumers import HUGGING_FACE, INFERENCE, accelerate_launch_file
 from dsconfig.job.consumers.autofill import AutofillMessage
 from dsconfig.job.consumers.consumer_versions import split_consumer_spec
 from dsconfig.job.detect_consumer import ConsumerEvidence, LaunchArguments, consumer_named_by_user
@@ -111,15 +111,23 @@ def _referenced_accelerate_file(located: LocatedConfig) -> object:
     return None if text is None else text.value()
 
 
-def read_input_config(located: LocatedConfig, job: Job) -> InputConfig:
-    """Find the config that a job loads: the file itself, or a config in or named by the launch file.
+def read_input_config(located: LocatedConfig, job: Job, *, is_for_training: bool = True) -> InputConfig:
+    """Find the config that the job loads: the file itself, an embedded one, or the one a launch file names.
 
     Raises:
         OSError: the config that a launch file names cannot be read.
-        ResolveError: a launch file leads to no config.
+        ResolveError: a launch file leads to no config, or `is_for_training` and the config is for inference.
     """
     if located.error is not None:
         raise located.error
+    if is_for_training and job.reader.name == INFERENCE:
+        raise ResolveError(
+            f"{located.host.name} is an inference config ({job.reader.why}), which has no batch and no training memory",
+            (
+                "pass the config of a training run",
+                "`dsconfig check` and `dsconfig show` work for inference configs",
+            ),
+        )
     host, config, reader = located.host, located.config, job.reader
     if located.relation == "file":
         text = f"{host.name} is read with the arguments of {reader.launch}"

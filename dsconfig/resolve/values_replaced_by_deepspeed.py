@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from functools import cache, partial
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from dsconfig.core.batch_triplet import KEYS
@@ -15,7 +16,14 @@ from dsconfig.evaluation.key_walk import CoercionEvent, RejectionEvent
 from dsconfig.evaluation.rule_context import Context, EvaluatedDocument, SkipRule
 from dsconfig.job.consumers.consumer import consumer_from_spec
 from dsconfig.launch.config_overwrites import overwrite_of_key
-from dsconfig.model.key_table import KeyView, SectionView, find_type, secret_key_names
+from dsconfig.model.key_table import (
+    INFERENCE_ROOT,
+    KeyView,
+    SectionView,
+    find_type,
+    keys_of_section_class,
+    secret_key_names,
+)
 from dsconfig.resolve.raw_config import check_in_release
 from dsconfig.resolve.resolved_run import ResolvedRun
 
@@ -541,5 +549,28 @@ DERIVATIONS = (*zero_derivations(), *precision_derivations(), *switch_derivation
 
 
 def derivations_by_key(ctx: Context) -> dict[str, ValueDerivation]:
-    """Return the derivations that apply to a release, by key."""
+    """Return the derivations that apply in a release, by key."""
+    if ctx.root_section == INFERENCE_ROOT:
+        return _renamed_inference_keys()
     return {entry.key: entry for entry in DERIVATIONS if ctx.release in entry.releases}
+
+
+@cache
+def _renamed_inference_keys() -> dict[str, ValueDerivation]:
+    """Return the keys of an inference config to which DeepSpeed copies the value of their old name.
+
+    Source: runtime/config_utils.py:DeepSpeedConfigModel._process_deprecated_field.
+    """
+    infos = keys_of_section_class(INFERENCE_ROOT)
+    derivations = {}
+    for info in infos.values():
+        section, _, name = (info.replaced_by or "").partition(".")
+        for word in (section, *(alias for alias, _ in infos[section].aliases)) if name else ():
+            find = partial(_value_of_old_name, info.name, f"{section}.{name}")
+            source = "runtime/config_utils.py:DeepSpeedConfigModel._process_deprecated_field"
+            derivations[f"{word}.{name}"] = ValueDerivation(f"{word}.{name}", find, source, (info.name,))
+    return derivations
+
+
+def _value_of_old_name(old: str, new: str, ctx: Context, value: Json) -> Json:
+    return ctx.value(old) if is_set(ctx, old) and not is_set(ctx, new) else value

@@ -19,7 +19,7 @@ from dsconfig.core.json_types import Json, JsonObject, KeyPath
 from dsconfig.core.wording import join_alternatives, quote_value
 from dsconfig.evaluation.key_walk import KeyWalk
 from dsconfig.evaluation.rule_context import MISSING, Context, Finding, SkipRule
-from dsconfig.model.key_table import ROOT, child_section, find_key, may_be_secret, section_view_of_release
+from dsconfig.model.key_table import child_section, find_key, may_be_secret, section_view_of_release
 
 # Removals.
 
@@ -58,12 +58,12 @@ def rename_key(
     return Fix(title or f"rename to `{name}`", (RenameKey(path, name),), safe)
 
 
-def move_key(ctx: Context, path: KeyPath, to: KeyPath, value: Json) -> Fix | None:
+def move_key(ctx: Context, path: KeyPath, to: KeyPath, value: Json, *, safe: bool = False) -> Fix | None:
     """Return a fix that moves a key, or None if the release rejects the value at the new path."""
     if path[:-1] == to[:-1]:
-        return rename_key(ctx, path, str(to[-1]), value)
+        return rename_key(ctx, path, str(to[-1]), value, safe=safe)
     return (
-        Fix(f"move to `{dotted_path(to)}`", (MoveKey(path, to),))
+        Fix(f"move to `{dotted_path(to)}`", (MoveKey(path, to),), safe)
         if is_accepted_at(ctx, path, to, value)
         else None
     )
@@ -92,7 +92,7 @@ def is_accepted_at(ctx: Context, path: KeyPath, to: KeyPath, value: Json) -> boo
         return False  # the key exists already, or a parent is a scalar
     for release in {ctx.release, *ctx.target}:
         if _has_alias_in_parent(ctx, release, path, to, levels[-1]) or not _has_required_keys(
-            release, to, [*levels, value]
+            ctx, release, to, [*levels, value]
         ):
             return False
         events = set(_walk_events(ctx, release, to, value))
@@ -115,7 +115,7 @@ def _containers_on_path(data: JsonObject, to: KeyPath) -> list[Json]:
 
 def _has_alias_in_parent(ctx: Context, release: int, path: KeyPath, to: KeyPath, parent: Json) -> bool:
     """Return whether a key's new parent already contains the key under another name."""
-    key, alike = find_key(dotted_path(to), release)
+    key, alike = find_key(dotted_path(to), release, ctx.root_section)
     if release == ctx.release:
         ctx.equivalent = ctx.equivalent.intersect(alike)
     if key is None or not isinstance(parent, dict):
@@ -124,10 +124,10 @@ def _has_alias_in_parent(ctx: Context, release: int, path: KeyPath, to: KeyPath,
     return any(name in parent and (*to[:-1], name) != path for name in names)
 
 
-def _has_required_keys(release: int, to: KeyPath, levels: list[Json]) -> bool:
+def _has_required_keys(ctx: Context, release: int, to: KeyPath, levels: list[Json]) -> bool:
     """Return whether every section on a path, and the value itself, has all of its required keys."""
     for depth in range(len(to)):
-        key, _ = find_key(dotted_path(to[: depth + 1]), release)
+        key, _ = find_key(dotted_path(to[: depth + 1]), release, ctx.root_section)
         inner = child_section(key.type) if key is not None else None
         block = {} if levels[depth + 1] is MISSING else levels[depth + 1]
         if inner is None or not isinstance(block, dict):
@@ -148,7 +148,7 @@ def _walk_events(ctx: Context, release: int, to: KeyPath, value: Json) -> Iterat
     """Yield the events that a walk records for a value, or `_CLOSED` if DeepSpeed does not read a parent."""
     walk = KeyWalk(release, ctx.consumer, ctx.walk.unfilled)
     config, place = _minimal_config(ctx.data, to, value)
-    walk.section(ROOT, config, (), ())
+    walk.section(ctx.root_section, config, (), ())
     if release == ctx.release:
         ctx.equivalent = ctx.equivalent.intersect(walk.equivalent)
     for kind in _KINDS:

@@ -28,7 +28,7 @@ class _KeyLocation(NamedTuple):
 
 
 @cache
-def _key_locations() -> dict[str, list[_KeyLocation]]:
+def _key_locations(root: str = ROOT) -> dict[str, list[_KeyLocation]]:
     """Return the paths of all keys of all releases by name, except those in free-form objects."""
     locations: dict[str, list[_KeyLocation]] = {}
 
@@ -43,7 +43,7 @@ def _key_locations() -> dict[str, list[_KeyLocation]]:
             if inner:
                 visit(inner, (*path, word), here)
 
-    visit(ROOT, (), (EVERY_RELEASE,))
+    visit(root, (), (EVERY_RELEASE,))
     return locations
 
 
@@ -85,7 +85,7 @@ def format_key(path: KeyPath) -> str:
 def paths_of(ctx: Context, word: str) -> list[str]:
     """Return the dotted paths at which the release reads a key named `word`."""
     paths = []
-    for location in _key_locations().get(word, ()):
+    for location in _key_locations(ctx.root_section).get(word, ()):
         for span in location.spans:
             ctx.equivalent = ctx.equivalent.intersect(span.releases_on_same_side(ctx.release))
         if any(ctx.release in span for span in location.spans):

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _ROOT = "runtime/config.py:DeepSpeedConfig._initialize_params"
 
 
-@rule("DSC104", effect="ignored", source="runtime/config.py:_reject_removed_config_keys")
+@rule("DSC104", effect="ignored", source="runtime/config.py:_reject_removed_config_keys", reads="keys")
 def removed_key(ctx: Context) -> Iterator[Finding]:
     """The target release removed a key that earlier releases read.
 
@@ -85,7 +85,7 @@ def _remove_unless_replaced(ctx: Context, key: UnknownKeyWithCause, info: KeyInf
     return remove_key_showing_value(key.path, key.entry.value)
 
 
-@rule("DSC105", effect="ignored", source=_ROOT)
+@rule("DSC105", effect="ignored", source=_ROOT, reads="keys")
 def future_key(ctx: Context) -> Iterator[Finding]:
     """The target release does not know a key that a later release added.
 
@@ -110,7 +110,7 @@ def future_key(ctx: Context) -> Iterator[Finding]:
         )
 
 
-@rule("DSC106", effect="deprecated")
+@rule("DSC106", effect="deprecated", reads="keys")
 def deprecated_key(ctx: Context) -> Iterator[Finding]:
     """A key still works, but is deprecated.
 
@@ -159,7 +159,7 @@ def _is_inside_reported_section(ctx: Context, path: KeyPath) -> bool:
 _STRICT = "runtime/config_utils.py:DeepSpeedConfigModel"
 
 
-@rule("DSC108", effect="rejected", source=_STRICT)
+@rule("DSC108", effect="rejected", source=_STRICT, reads="keys")
 def key_under_two_names(ctx: Context) -> Iterator[Finding]:
     """A key is set twice, under both of its names.
 
@@ -191,7 +191,7 @@ def _is_same_value(ctx: Context, entry: KnownKey) -> bool:
 # Keys that DeepSpeed never reads.
 
 
-@rule("DSC109", effect="ignored")
+@rule("DSC109", effect="ignored", reads="keys")
 def key_without_effect(ctx: Context) -> Iterator[Finding]:
     """DeepSpeed accepts a key but never reads it.
 

@@ -12,6 +12,8 @@ from dsconfig.evaluation.key_walk import KnownKey, UnknownKey
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.model.key_table import (
+    INFERENCE_ROOT,
+    ROOT,
     KeyInfo,
     SectionView,
     intended_key,
@@ -37,14 +39,14 @@ from dsconfig.rules._suggest_section import (
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
-    from typing import TypeAlias, TypeVar
+    from typing import Literal, TypeAlias, TypeVar
 
 # Keys that no release reads in their section.
 
 _ROOT = "runtime/config.py:DeepSpeedConfig._initialize_params"
 
 
-@rule("DSC101", effect="ignored", source=_ROOT)
+@rule("DSC101", effect="ignored", source=_ROOT, reads="keys")
 def unknown_key(ctx: Context) -> Iterator[Finding]:
     """A key is unknown to every DeepSpeed release.
 
@@ -111,7 +113,7 @@ _MAX_PATHS, _MAX_KEYS = 3, 8
 """Maximum number of paths of a key, and of keys of a section, that a help message lists."""
 
 
-@rule("DSC102", effect="ignored", source=_ROOT)
+@rule("DSC102", effect="ignored", source=_ROOT, reads="keys")
 def typo(ctx: Context) -> Iterator[Finding]:
     """A key is unknown, but similar to an existing one.
 
@@ -159,7 +161,7 @@ def _suggest_correction(
     return question, rename_key(ctx, key.path, suggestions[0], key.entry.value, safe=key.is_rejected and sure)
 
 
-@rule("DSC103", effect="ignored", source=_ROOT)
+@rule("DSC103", effect="ignored", source=_ROOT, reads="keys")
 def misplaced_key(ctx: Context) -> Iterator[Finding]:
     """A key is in the wrong section, where DeepSpeed does not read it.
 
@@ -195,7 +197,7 @@ def _suggest_move(ctx: Context, key: UnknownKeyWithCause, path: str) -> tuple[st
     return f"move it to `{path}`", move_key(ctx, key.path, tuple(path.split(".")), key.entry.value)
 
 
-@rule("DSC107", effect="ignored", source=_ROOT)
+@rule("DSC107", effect="ignored", source=_ROOT, reads="keys")
 def dead_key(ctx: Context) -> Iterator[Finding]:
     """No release has ever read this key, although documentation, tutorials or examples show it.
 
@@ -217,6 +219,45 @@ def dead_key(ctx: Context) -> Iterator[Finding]:
             part="key",
             fix=move_key(ctx, key.path, to, value) if to else remove_key_showing_value(key.path, value),
         ).as_typo_of(to)
+
+
+@rule("DSC119", effect="ignored", source=_ROOT, reads="keys")
+def key_of_other_config(ctx: Context) -> Iterator[Finding]:
+    """A key of inference configs is in a training config, or a key of training configs in an inference config.
+
+    `deepspeed.initialize` and `deepspeed.init_inference` read different configs. A training config ignores keys of
+    the other kind, and an inference config with such a key is rejected.
+
+    Bad:
+
+        {"train_batch_size": 8, "replace_with_kernel_inject": true}
+
+    Good:
+
+        {"train_batch_size": 8}
+
+    Bad, read by inference:
+
+        {"tensor_parallel": {"tp_size": 2}, "bf16": {"enabled": true}}
+
+    Good, read by inference:
+
+        {"tensor_parallel": {"tp_size": 2}, "dtype": "bf16"}
+    """
+    for key, (config,) in unknown_keys_by_cause(ctx, KeyOfOtherConfig):
+        call, consumer = _CALLS[config]
+        dtype = f' and set `dtype` to `"{key.name}"`' if key.name in ("bf16", "fp16") else ""
+        yield ctx.at(
+            key.path,
+            f"`{key.name}` is a key of {config} configs, which `deepspeed.{call}` reads: {key.fate}",
+            help=f"remove it{dtype}, or check with `--consumer {consumer}` if `deepspeed.{call}` loads the file",
+            effect=key.effect,
+            part="key",
+        )
+
+
+_CALLS = {"training": ("initialize", "deepspeed"), "inference": ("init_inference", "inference")}
+"""The call that reads each kind of config, and the consumer that stands for it."""
 
 
 # Classification: the most likely reason why the release does not read a key.
@@ -263,12 +304,27 @@ class UnexplainedKey(NamedTuple):
     """Paths of keys with this name in other sections."""
 
 
+class KeyOfOtherConfig(NamedTuple):
+    """Reason why a key is unknown: training configs have it, but inference configs do not, or vice versa."""
+
+    config: Literal["training", "inference"]
+    """Kind of config that has the key."""
+
+
 Reason: TypeAlias = (
-    "KeyOfEarlierReleases | KeyOfLaterReleases | NeverReadKey | MisplacedKey | MistypedKey | UnexplainedKey"
+    "KeyOfEarlierReleases | KeyOfLaterReleases | NeverReadKey | KeyOfOtherConfig | MisplacedKey | MistypedKey"
+    " | UnexplainedKey"
 )
 if TYPE_CHECKING:
     R = TypeVar(
-        "R", KeyOfEarlierReleases, KeyOfLaterReleases, NeverReadKey, MisplacedKey, MistypedKey, UnexplainedKey
+        "R",
+        KeyOfEarlierReleases,
+        KeyOfLaterReleases,
+        NeverReadKey,
+        KeyOfOtherConfig,
+        MisplacedKey,
+        MistypedKey,
+        UnexplainedKey,
     )
 
 
@@ -358,6 +414,10 @@ def _most_likely_cause(ctx: Context, entry: UnknownKey) -> Reason | None:
     name = str(path[-1])
     if ctx.consumer != "deepspeed" and len(path) == 1 and name in _consumer_keys(ctx.consumer):
         return None
+    if (
+        section.dialect == "hand" and ctx.root_section == INFERENCE_ROOT
+    ):  # DSC885: the release has no such config
+        return None
     info = keys_of_section_class(section.name).get(name)
     if info is not None and ctx.release >= info.refused_from:
         return KeyOfEarlierReleases(info)
@@ -369,8 +429,21 @@ def _most_likely_cause(ctx: Context, entry: UnknownKey) -> Reason | None:
             if all(last < ctx.release for _, last in info.spans)
             else KeyOfLaterReleases(info)
         )
+    if len(path) == 1 and (config := _other_config_with_key(ctx, name)):
+        return KeyOfOtherConfig(config)
     path_to_use = _never_read_replacement(ctx, entry)
     return NeverReadKey(path_to_use) if path_to_use is not None else _find_similar_key(ctx, entry)
+
+
+def _other_config_with_key(ctx: Context, name: str) -> Literal["training", "inference"] | None:
+    """Return the other kind of config if only that has a top-level key of this name."""
+    if ctx.root_section == INFERENCE_ROOT:
+        return "training" if name in keys_of_section_class(ROOT) else None
+    from dsconfig.job.detect_consumer import is_inference_key
+
+    # The section shares its parser with inference configs, but training does not use their keys.
+    is_shared = all(path.startswith("tensor_parallel.") for path in paths_of(ctx, name))
+    return "inference" if is_inference_key(name) and is_shared else None
 
 
 def _never_read_replacement(ctx: Context, entry: UnknownKey) -> KeyPath | None:
@@ -468,6 +541,8 @@ def convert_to_new_key(
         return None
     conversion, on = info.rewrite
     path, value = entry.path, entry.value
+    if conversion == "move":
+        return move_key(ctx, path, tuple((info.replaced_by or "").split(".")), value, safe=safe)
     if conversion == "rename":
         return rename_key(ctx, path, str(to[-1]), value, safe=safe) if path[:-1] == to[:-1] else None
     if not isinstance(value, bool):
@@ -495,7 +570,7 @@ def replacement_advice(ctx: Context, info: KeyInfo, entry: KnownKey | UnknownKey
 def _rewrite_advice(info: KeyInfo, entry: KnownKey | UnknownKey, new_key: str) -> str | None:
     """Return advice on how to write a value under the new key, or None if the structure differs."""
     conversion, on = info.rewrite or ("", None)
-    if conversion == "rename":
+    if conversion in ("rename", "move"):
         return f"use `{new_key}` instead"
     if conversion and isinstance(entry.value, bool):
         if conversion == "switch" and not entry.value:

@@ -93,7 +93,7 @@ def _may_open_section(ctx: Context, opener: str) -> bool:
 _STRICT = "runtime/config_utils.py:DeepSpeedConfigModel"
 
 
-@rule("DSC110", effect="rejected", source=_STRICT, general=True)
+@rule("DSC110", effect="rejected", source=_STRICT, general=True, reads="keys")
 def wrong_type(ctx: Context) -> Iterator[Finding]:
     """A value has another JSON type than the key accepts.
 
@@ -121,7 +121,7 @@ def wrong_type(ctx: Context) -> Iterator[Finding]:
         )
 
 
-@rule("DSC114", effect="rejected", source=_STRICT, general=True)
+@rule("DSC114", effect="rejected", source=_STRICT, general=True, reads="keys")
 def fractional_integer(ctx: Context) -> Iterator[Finding]:
     """A number has a fraction where DeepSpeed expects an integer.
 
@@ -150,7 +150,7 @@ def fractional_integer(ctx: Context) -> Iterator[Finding]:
         )
 
 
-@rule("DSC116", effect="rejected", source=_STRICT, general=True)
+@rule("DSC116", effect="rejected", source=_STRICT, general=True, reads="keys")
 def null_value(ctx: Context) -> Iterator[Finding]:
     """A key is null where DeepSpeed requires a value.
 
@@ -186,7 +186,7 @@ def null_value(ctx: Context) -> Iterator[Finding]:
         )
 
 
-@rule("DSC118", effect="rejected", source=_STRICT)
+@rule("DSC118", effect="rejected", source=_STRICT, reads="keys")
 def section_not_an_object(ctx: Context) -> Iterator[Finding]:
     """A section is not an object.
 
@@ -234,7 +234,7 @@ def _example_object(rejection: RejectionEvent) -> str:
 # Values out of range, and strings that the key does not accept.
 
 
-@rule("DSC111", effect="rejected", source=_STRICT, general=True)
+@rule("DSC111", effect="rejected", source=_STRICT, general=True, reads="keys")
 def out_of_bounds(ctx: Context) -> Iterator[Finding]:
     """A number is smaller or larger than the key allows.
 
@@ -260,7 +260,7 @@ def out_of_bounds(ctx: Context) -> Iterator[Finding]:
         )
 
 
-@rule("DSC112", effect="rejected", source=_STRICT, general=True)
+@rule("DSC112", effect="rejected", source=_STRICT, general=True, reads="keys")
 def unknown_value(ctx: Context) -> Iterator[Finding]:
     """A value is not one of the values that the key accepts.
 
@@ -318,7 +318,7 @@ def _replace_rejected_value(ctx: Context, rejection: RejectionEvent, value: Json
 # Values that DeepSpeed converts, and quoted values that it does not.
 
 
-@rule("DSC113", effect="altered", source=_STRICT, general=True)
+@rule("DSC113", effect="altered", source=_STRICT, general=True, reads="keys")
 def coerced_value(ctx: Context) -> Iterator[Finding]:
     """DeepSpeed accepts a value but uses a different one.
 
@@ -377,7 +377,7 @@ def _is_lossy_conversion(value: Json, effective: Json) -> bool:
     return isinstance(value, float) and isinstance(effective, int) and value != effective
 
 
-@rule("DSC115", effect="rejected", source=_STRICT, general=True)
+@rule("DSC115", effect="rejected", source=_STRICT, general=True, reads="keys")
 def text_for_value(ctx: Context) -> Iterator[Finding]:
     """A number or boolean is a string that DeepSpeed does not convert.
 
@@ -452,7 +452,11 @@ def _intended_value(spec: Spec, text: str) -> Json:
 
 
 @rule(
-    "DSC117", effect="altered", source="runtime/config_utils.py:DeepSpeedConfigModel.__init__", general=True
+    "DSC117",
+    effect="altered",
+    source="runtime/config_utils.py:DeepSpeedConfigModel.__init__",
+    general=True,
+    reads="keys",
 )
 def unresolved_auto(ctx: Context) -> Iterator[Finding]:
     """A value is "auto", and the consumer does not resolve it.

@@ -7,7 +7,7 @@ definitions, `schema_keywords` the schema of a type, `schema_files` the texts of
 from __future__ import annotations
 
 from dsconfig.core import releases
-from dsconfig.job.consumers import CONSUMERS
+from dsconfig.job.consumers import CONSUMERS, INFERENCE
 from dsconfig.schema.schema_keywords import DRAFT, Schema
 
 
@@ -30,10 +30,11 @@ def json_schema(target: str | releases.ReleaseTarget | None = None, consumer: st
         raise ValueError(f"unknown consumer `{consumer}`: expected one of {', '.join(CONSUMERS)}")
     resolved = target if isinstance(target, releases.ReleaseTarget) else releases.resolve_target(target)
     release = resolved.releases[-1]
-    suffix = f" for {consumer.capitalize()}" if consumer not in (None, "deepspeed") else ""
+    suffix = f" for {consumer.capitalize()}" if consumer not in (None, "deepspeed", INFERENCE) else ""
+    kind = "inference config" if consumer == INFERENCE else "config"
     return {
         "$schema": DRAFT,
-        "title": f"DeepSpeed {release} config{suffix}",
+        "title": f"DeepSpeed {release} {kind}{suffix}",
         "x-dsconfig-target": release,
         **({"x-dsconfig-consumer": consumer} if consumer else {}),
         **config_schema(releases.NUMBERS[release], consumer),

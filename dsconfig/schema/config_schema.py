@@ -26,11 +26,13 @@ from dsconfig.model.key_description import (
     value_meanings,
 )
 from dsconfig.model.key_table import (
+    INFERENCE_ROOT,
     KeyInfo,
     KeyView,
     SectionView,
     child_section,
     keys_of_section_class,
+    root_section,
     section_view_of_release,
     types_of_section,
 )
@@ -56,7 +58,10 @@ REMARK_PATTERN = f"^(_|//|#)|{case_insensitive_pattern(_REMARKS)}"
 def config_schema(release: int, consumer: str | None) -> Schema:
     """Return the schema of the whole config, with the definitions last."""
     builder = SectionSchemaBuilder(release, consumer)
-    body = builder.section_keywords("Config")
+    root = root_section(consumer or "deepspeed")
+    body = builder.section_keywords(root)
+    if root == INFERENCE_ROOT:  # DeepSpeed rejects any other key, `$schema` included
+        return {"type": "object", **body, "definitions": dict(sorted(builder.definitions.items()))}
     properties: Schema = body.pop("properties")
     meta: Schema = {
         "$schema": {"type": "string", "description": "The JSON Schema that editors check this file with."},

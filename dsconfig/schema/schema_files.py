@@ -1,4 +1,4 @@
-"""The published schema files for DeepSpeed configs, YAML with an embedded config, and dsconfig's settings.
+"""Published schema files in `schema/`: configs for training and inference, YAML with a config, settings of dsconfig.
 
 Each minor series has a file for its last release. The newest series also has one for each release after which the
 schema changes. The wheel contains only those of the newest release, in `dsconfig/_schema/`.
@@ -12,9 +12,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from dsconfig.core.releases import LATEST, NUMBERS, RELEASES, ReleaseTarget
-from dsconfig.document.config_file_names import CONFIGS, LAUNCH_FILES
+from dsconfig.document.config_file_names import CONFIGS, INFERENCE_CONFIGS, LAUNCH_FILES
 from dsconfig.document.pretty_print import format_generated_file
-from dsconfig.job.consumers import CONSUMERS
+from dsconfig.job.consumers import CONSUMERS, INFERENCE
 from dsconfig.job.consumers.consumer_versions import VERSION_PATTERN
 from dsconfig.job.settings_file import FAIL_ON, HOST_KINDS, MIN_SEVERITY, OVERRIDES
 from dsconfig.model._generated import SECTIONS, TYPES
@@ -63,6 +63,10 @@ def schema_texts_by_file() -> dict[str, Callable[[], str]]:
             name: partial(_schema_text, name, release)
             for name, release in newest_release_by_schema_file().items()
         },
+        **{
+            name: partial(_schema_text, name, release, INFERENCE)
+            for name, release in release_by_inference_schema().items()
+        },
         **{name: partial(_schema_file_text, name, make) for name, make in wrapped.items()},
         _CATALOG: _schemastore_catalog,
     }
@@ -81,6 +85,17 @@ def newest_release_by_schema_file() -> dict[str, str]:
         for release in _releases_before_schema_change(_minor_series(LATEST))
     }
     return by_name
+
+
+@cache
+def release_by_inference_schema() -> dict[str, str]:
+    """Return the schema files of inference configs with their releases: the newest, then the last of each series."""
+    series_files = {
+        f"deepspeed-inference-{series[0]}.{series[1]}.json": _releases_of_series(series)[-1]
+        for series in dict.fromkeys(map(_minor_series, RELEASES))
+        if FIRST_SERIES <= series < _minor_series(LATEST)
+    }
+    return {"deepspeed-inference.json": LATEST, **series_files}
 
 
 def _minor_series(release: str) -> tuple[int, int]:
@@ -126,6 +141,17 @@ def _schemastore_catalog() -> str:
             "versions": versions,
         },
         {
+            "name": "DeepSpeed inference",
+            "description": "Configuration of deepspeed.init_inference",
+            "fileMatch": list(INFERENCE_CONFIGS),
+            "url": f"{BASE}deepspeed-inference.json",
+            "versions": {
+                name.removeprefix("deepspeed-inference-").removesuffix(".json"): f"{BASE}{name}"
+                for name in release_by_inference_schema()
+                if name != "deepspeed-inference.json"
+            },
+        },
+        {
             "name": "Hugging Face Accelerate",
             "description": "Configuration of accelerate launch, with DeepSpeed",
             "fileMatch": list(LAUNCH_FILES),
@@ -141,8 +167,8 @@ def _schema_file_text(name: str, make: Callable[[], Schema]) -> str:
 
 
 @cache
-def _schema_text(name: str, release: str) -> str:
-    return published_schema_text(name, json_schema(release))
+def _schema_text(name: str, release: str, consumer: str | None = None) -> str:
+    return published_schema_text(name, json_schema(release, consumer))
 
 
 def published_schema_text(name: str, schema: Schema) -> str:

@@ -45,6 +45,7 @@ CONSUMER_NOTES = {
     "accelerate": '`Accelerator.prepare`: strict JSON; resolves "auto" from its plugin and the model',
     "lightning": "`DeepSpeedStrategy(config=…)`: strict JSON; sets batch size and clipping from its `Trainer`",
     "elastic": "`dsconfig elastic run`: replaces the `elasticity` section with the batch sizes of its plan",
+    "inference": "`deepspeed.init_inference(config=…)`: strict JSON; has [its own keys](../keys/inference-config.md)",
 }
 """How each consumer loads a config."""
 

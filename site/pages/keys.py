@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from dsconfig.document.pretty_print import format_config
 from dsconfig.memory.memory_ledger import TERMS
-from dsconfig.model.key_description import key_page, key_summary, section_members
+from dsconfig.model.key_description import key_page, key_page_below_root, key_summary, section_members
+from dsconfig.model.key_table import INFERENCE_ROOT, iter_keys
 from dsconfig.rules import RULES
 from pages import key_entries, key_example, markdown
 
@@ -22,7 +23,11 @@ def pages() -> dict[str, str]:
     for path in key_entries.entries():
         by_page[key_entries.page_name(path)].append(path)
     sections = {f"keys/{name}.md": _page(name, paths) for name, paths in by_page.items()}
-    return {"keys/index.md": _index(by_page), **sections}
+    return {
+        "keys/index.md": _index(by_page),
+        **sections,
+        "keys/inference-config.md": _inference_page(),
+    }
 
 
 def _index(by_page: dict[str, list[str]]) -> str:
@@ -36,6 +41,7 @@ def _index(by_page: dict[str, list[str]]) -> str:
         for name, paths in by_page.items()
     ]
     head = f"{len(key_entries.entries())} keys of all releases. `dsconfig explain KEY` shows the same in a terminal."
+    head = f"{head} [Inference configs](inference-config.md) have keys of their own."
     table = markdown.table(("section", "keys", "description"), rows)
     return markdown.page("Keys", description, head, table, more=LOW)
 
@@ -53,6 +59,29 @@ def _page(name: str, paths: list[str]) -> str:
     more = " …" if len(paths) > 12 else ""
     description = f"{_summary(name)}. Keys of DeepSpeed: {names}{more}. Types, defaults by release, rules."
     return markdown.page(title, description, *(_entry(path, name) for path in paths), more=HIGH)
+
+
+def _inference_page() -> str:
+    """The keys of inference configs, except those of ZeRO, which training configs have, too."""
+    paths = list(dict.fromkeys(".".join(steps) for steps, _ in iter_keys(root=INFERENCE_ROOT)))
+    entries = [
+        "\n\n".join(
+            (
+                f"{'#' * (2 + path.count('.'))} `{path}` {{ #{path} }}",
+                (key_page_below_root(path, INFERENCE_ROOT) or "").partition("\n")[2].strip("\n"),
+            )
+        )
+        for path in paths
+        if not path.startswith("zero.")
+    ]
+    description = (
+        "Keys of an inference config, which deepspeed.init_inference reads: types, defaults, releases."
+    )
+    head = (
+        "The keys of a config that `deepspeed.init_inference` reads, in DeepSpeed 0.7.6 and later. "
+        "Its section `zero` has the keys of [`zero_optimization`](zero_optimization.md)."
+    )
+    return markdown.page("Keys of inference configs", description, head, *entries, more=HIGH)
 
 
 def _entry(path: str, name: str) -> str:

@@ -7,7 +7,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from dsconfig.core.diagnostic import SITE
-from dsconfig.schema.schema_files import BASE, newest_release_by_schema_file, settings_schema
+from dsconfig.schema.schema_files import (
+    BASE,
+    newest_release_by_schema_file,
+    release_by_inference_schema,
+    settings_schema,
+)
 from pages import markdown
 
 FOLDER = Path(__file__).resolve().parents[2] / "schema"
@@ -24,13 +29,21 @@ def pages() -> dict[str, str]:
 
 
 def _index(files: Mapping[str, str]) -> str:
-    description = "JSON Schemas for editors: the DeepSpeed config by release, and Accelerate's config file."
+    description = (
+        "JSON Schemas for editors: DeepSpeed configs by release, inference configs, Accelerate's config file."
+    )
     release_by_name = newest_release_by_schema_file()
-    newest_first = [*reversed(release_by_name), *(name for name in files if name not in release_by_name)]
+    inference = release_by_inference_schema()
+    others = [name for name in files if name not in release_by_name | inference]
+    newest_first = [*reversed(release_by_name), *reversed(inference), *others]
     rows = [
         (
             f"[{name}]({name})",
-            f"DeepSpeed {release_by_name[name]}" if name in release_by_name else OTHERS[name],
+            f"DeepSpeed {release_by_name[name]}"
+            if name in release_by_name
+            else f"inference configs of DeepSpeed {inference[name]}"
+            if name in inference
+            else OTHERS[name],
         )
         for name in newest_first
         if name in files and name != "catalog.json"

@@ -14,7 +14,6 @@ from .conftest import Runs
 DICT = '"train_batch_size": 8,\n    "fp16": {"enabled": True},\n    "zero_optimization": {"stage": 3},\n'
 PROGRAM = f"import deepspeed\n\nds_config = {{\n    {DICT}}}\ndeepspeed.initialize(config=ds_config)\n"
 CELL = {"cell_type": "markdown", "source": [PROGRAM], "metadata": {}, "outputs": []}
-INFERENCE = {"replace_with_kernel_inject": True, "tensor_parallel": {"tp_size": 2}, "dtype": "fp16"}
 FILES = {
     "path.py": ('import deepspeed\n\ndeepspeed.initialize(config="ds_config.json")\n', "a Python file"),
     "empty.py": ("", "a Python file"),
@@ -33,9 +32,6 @@ FILES = {
     "job.zsh": ("deepspeed train.py\n", "a script"),
     "eval": ("#!/bin/bash\npython eval.py\n", "a script"),
     "eval.sh": ("python eval.py\n", "a shell script whose commands name no config"),
-    "infer.json": (json.dumps(INFERENCE), "a config for inference (DeepSpeedInferenceConfig)"),
-    "ds_config.json": ('{"dtype": "bf16", "tensor_parallel": {"tp_size": 2}}', "a config for inference"),
-    "infer.yaml": ("tp: {tp_size: 2}\nmax_tokens: 512\n", "a config for inference"),
     "config.json": ('{"model_type": "llama", "hidden_size": 64}', "the `config.json` of a model"),
     "tsconfig.json": ('{"compilerOptions": {}, "include": []}', "none of its 2 keys is DeepSpeed's"),
 }

@@ -56,7 +56,13 @@ def test_wheel_holds_both_packages_and_nothing_else(wheel: Path) -> None:
     assert tops == {"dsconfig", "elastic", f"{'-'.join(wheel.name.split('-')[:2])}.dist-info"}
     assert {"dsconfig/py.typed", "elastic/py.typed", "dsconfig/model/_generated/__init__.py"} <= set(names)
     shipped = {name.rpartition("/")[2] for name in names if name.startswith("dsconfig/_schema/")}
-    assert shipped == {"accelerate.json", "deepspeed.json", "deepspeed-in-yaml.json", "dsconfig.json"}
+    assert shipped == {
+        "accelerate.json",
+        "deepspeed.json",
+        "deepspeed-in-yaml.json",
+        "deepspeed-inference.json",
+        "dsconfig.json",
+    }
 
 
 def test_installed_command_works(python: Path, tmp_path: Path) -> None:

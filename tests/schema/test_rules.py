@@ -203,7 +203,9 @@ def test_auto_is_taken_where_somebody_fills_or_drops_it(consumer: str) -> None:
         if word not in seen.keys or word in ("offload_param", "offload_optimizer", "zenflow", "leaf_module"):
             continue
         takes = jsonschema.Draft7Validator(section["properties"][word]).is_valid("auto")
-        assert takes == (consumer in info.fills or consumer in ("deepspeed", "lightning", "elastic")), word
+        assert takes == (
+            consumer in info.fills or consumer in ("deepspeed", "lightning", "elastic", "inference")
+        ), word
     lr = jsonschema.Draft7Validator(found["definitions"]["AdamParamsOrNull"]["properties"]["lr"])
     assert lr.is_valid("auto") == (consumer in ("transformers", "accelerate"))
 

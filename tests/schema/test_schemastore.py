@@ -36,7 +36,7 @@ def test_entries_keep_their_catalogs_order(tmp_path: Path) -> None:
     schemastore.write_json(path, {"version": 1, "schemas": theirs})
     schemastore.update_catalog(tmp_path)
     names = [entry["name"] for entry in json.loads(path.read_text("utf-8"))["schemas"]]
-    assert names == ["Deep", "DeepSpeed", "Hugging Face Accelerate", "Zed"]
+    assert names == ["Deep", "DeepSpeed", "DeepSpeed inference", "Hugging Face Accelerate", "Zed"]
 
 
 def test_options_are_added_once(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from functools import cache
 from types import MappingProxyType
 
 from dsconfig.core.json_types import Json, NamedTuple
-from dsconfig.job.consumers import ELASTIC
+from dsconfig.job.consumers import ELASTIC, INFERENCE
 from dsconfig.job.consumers.consumer_versions import split_consumer_spec, version_includes_change
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
@@ -227,7 +227,7 @@ COMPARED_ARGUMENTS = SCHEDULE_ARGUMENTS | {
 """Training arguments that fill no key, but that rules compare with the config or with each other."""
 
 
-# Lightning adds the batch to every config; it fills no "auto". `elastic` fills nothing.
+# Lightning adds the batch to every config; it fills no "auto". `elastic` and `inference` fill nothing.
 #
 # Source: lightning 2.6 pytorch/strategies/deepspeed.py,
 # DeepSpeedStrategy._format_batch_size_and_grad_accum_config.
@@ -240,6 +240,7 @@ BY_NAME: Mapping[str, ConfigConsumer] = {
     "accelerate": ACCELERATE,
     "lightning": LIGHTNING,
     ELASTIC: ConfigConsumer(ELASTIC),
+    INFERENCE: ConfigConsumer(INFERENCE),
 }
 
 

@@ -59,8 +59,8 @@ def modelled_as(release: str) -> str:
 
 
 @cache
-def slots(release: str | None = None) -> tuple[Slot, ...]:
-    """Every key that the release reads (None: that any release reads), parents first."""
+def slots(release: str | None = None, root: str = "Config") -> tuple[Slot, ...]:
+    """Every key below a root that the release reads (None: that any release reads), parents first."""
     from dsconfig.core.releases import NUMBERS
     from dsconfig.model.key_table import iter_keys
 
@@ -68,7 +68,7 @@ def slots(release: str | None = None) -> tuple[Slot, ...]:
     steps: dict[tuple[str, ...], Step] = {}
     seen_as = modelled_as(release) if release else None
     number = NUMBERS[seen_as] if seen_as else None
-    for path, info in iter_keys(seen_as):
+    for path, info in iter_keys(seen_as, root):
         type_ = info.type_in(number) if number else info.type
         default = info.default_in(number) if number else info.default
         aliases = tuple(name for name, known in info.aliases if number is None or number in known)

@@ -88,16 +88,18 @@ def resolver() -> Checker | None:
     return found if callable(found) else None
 
 
-def outcome(release: str, case: Case, verdict: Verdict, check: Checker | None) -> Outcome:
+def outcome(
+    release: str, case: Case, verdict: Verdict, check: Checker | None, consumer: str = "deepspeed"
+) -> Outcome:
     """Asks `dsconfig` about a case that DeepSpeed has judged."""
     if check is None:
         return Outcome(release, case, verdict, ())
     try:
-        options = {"target": release, "world_size": case.world_size, "consumer": "deepspeed"}
+        options = {"target": release, "world_size": case.world_size, "consumer": consumer}
         report = check(case.source, **options)
         found = (*report.diagnostics, *report.suppressed)
         findings = tuple(Finding(d.code, tuple(d.path), d.message) for d in found if d.effect == "rejected")
-        triplet = _triplet(case, release) if verdict.ok else None
+        triplet = _triplet(case, release) if verdict.ok and verdict.triplet else None
     except Exception as error:
         return Outcome(release, case, verdict, (), crash=f"{type(error).__name__}: {error}")
     return Outcome(release, case, verdict, findings, triplet=triplet)

@@ -48,19 +48,21 @@ class Verdict:
         )
 
 
-def judge(release: str, cases: Sequence[Case], workers: int = 2) -> dict[str, Verdict]:
-    """The release's verdict on every case, by the case's id."""
+def judge(
+    release: str, cases: Sequence[Case], workers: int = 2, program: str = "judge.py"
+) -> dict[str, Verdict]:
+    """The release's verdict on every case, by the case's id; `program` is the worker that judges."""
     with ThreadPoolExecutor(workers) as pool:
         batches = [cases[start : start + BATCH] for start in range(0, len(cases), BATCH)]
-        found = pool.map(lambda batch: _batch(release, batch), batches)
+        found = pool.map(lambda batch: _batch(release, batch, program), batches)
         return dict(chain.from_iterable(verdicts.items() for verdicts in found))
 
 
-def _batch(release: str, cases: Sequence[Case]) -> dict[str, Verdict]:
+def _batch(release: str, cases: Sequence[Case], program: str) -> dict[str, Verdict]:
     """Judges a batch; a case that ends its judge is marked and the rest goes to a new one."""
     verdicts: dict[str, Verdict] = {}
     while left := [case for case in cases if case.id not in verdicts]:
-        answers, complaint = _process(release, left)
+        answers, complaint = _process(release, left, program)
         verdicts.update(answers)
         if not answers and len(left) == len(cases):
             raise RuntimeError(f"DeepSpeed {release} could not be imported:\n{complaint}")
@@ -69,7 +71,7 @@ def _batch(release: str, cases: Sequence[Case]) -> dict[str, Verdict]:
     return verdicts
 
 
-def _process(release: str, cases: Sequence[Case]) -> tuple[dict[str, Verdict], str]:
+def _process(release: str, cases: Sequence[Case], program: str) -> tuple[dict[str, Verdict], str]:
     with tempfile.TemporaryDirectory(prefix="parity-") as folder:
         paths = {name: Path(folder) / name for name in ("questions", "answers", "complaints")}
         paths["questions"].write_text("".join(_lines(cases)), encoding="utf-8")
@@ -79,7 +81,7 @@ def _process(release: str, cases: Sequence[Case]) -> tuple[dict[str, Verdict], s
             paths["complaints"].open("w") as complaints,
         ):
             process = subprocess.Popen(
-                worker.command("judge.py"),
+                worker.command(program),
                 stdin=questions,
                 stdout=answers,
                 stderr=complaints,

@@ -106,6 +106,14 @@ class Judge:
             return make(None, param_dict=config)
         return make(config)
 
+    def triplet(self, built: Any) -> "list[Any] | None":
+        """The batch sizes of a config object."""
+        return [
+            built.train_batch_size,
+            built.train_micro_batch_size_per_gpu,
+            built.gradient_accumulation_steps,
+        ]
+
     def verdict(self, case: "dict[str, Any]") -> "dict[str, Any]":
         """What the release says of one case."""
         self.stage, self.world_size = "parse", case.get("world_size", 1)
@@ -122,11 +130,7 @@ class Judge:
             built = self.build(case)
             signal.setitimer(signal.ITIMER_REAL, 0)
             result["ok"] = True
-            result["triplet"] = [
-                built.train_batch_size,
-                built.train_micro_batch_size_per_gpu,
-                built.gradient_accumulation_steps,
-            ]
+            result["triplet"] = self.triplet(built)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
@@ -174,13 +178,15 @@ def limit_memory() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY_LIMIT, resource.RLIM_INFINITY))
 
 
-def serve(answer: "Callable[[Judge, dict[str, Any]], dict[str, Any]]") -> None:
+def serve(
+    answer: "Callable[[Any, dict[str, Any]], dict[str, Any]]", make: "Callable[[], Judge]" = Judge
+) -> None:
     """Answers the cases on standard input, one a line."""
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # DeepSpeed prints while it is imported
-    judge = Judge()
+    judge = make()
     signal.signal(signal.SIGALRM, on_alarm)
     limit_memory()
     for line in sys.stdin:
