@@ -54,7 +54,9 @@ class Copy:
         return json.loads((self.folder / "schema" / name).read_text("utf-8"))
 
     def write(self, name: str, text: str) -> None:
-        (self.folder / name).write_text(text, "utf-8")
+        path = self.folder / name
+        path.parent.mkdir(exist_ok=True)  # the first rule of a domain has no folder of cases yet
+        path.write_text(text, "utf-8")
 
     def edit(self, name: str, old: str, new: str) -> None:
         path = self.folder / name
