@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from dsconfig.check.build_job import build_job, require_model, training_arguments_fact
 from dsconfig.check.discover import host_kind, is_excluded
@@ -274,6 +275,8 @@ class SettingsFinder:
 
     def __init__(self, overrides: CommandLineOverrides, only: SettingsFile | None = None) -> None:
         self._by_folder: dict[str, SettingsFile] = {}
+        self._absolute = lru_cache(maxsize=16)(os.path.abspath)
+        """Absolute path of a folder; four lookups of settings for each file ask for it."""
         self._noted: set[str] = set()
         self._overrides, self._only = overrides, only
         self.here = self.settings_for_folder(os.getcwd())
@@ -303,7 +306,7 @@ class SettingsFinder:
         found_settings = (
             self.here
             if name.startswith("<")
-            else self.settings_for_folder(os.path.dirname(os.path.abspath(name)))
+            else self.settings_for_folder(self._absolute(os.path.dirname(name)))
         )
         # A file outside of any project is checked with the settings of the working directory.
         settings = found_settings if found_settings.path else self.here

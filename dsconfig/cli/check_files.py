@@ -80,7 +80,7 @@ class FileChecker:
                     self._report_unreadable_file(name, "no such file or directory")
         # Configs that a launch file names are checked together with it.
         self.named_by = linked_configs_by_path(files.values())
-        return [name for name in files.values() if os.path.realpath(name) not in self.named_by]
+        return [name for path, name in files.items() if path not in self.named_by]
 
     def _find_configs_in_folder(self, folder: str) -> list[str]:
         from dsconfig.check.discover import find_configs
