@@ -62,6 +62,7 @@ parity: $(VENV)/.dev
 	$(BIN)/python -m tests.parity.resolved $(foreach r,$(RELEASES),--release $(r)) --cases 1000 --seed $(SEED)
 	$(BIN)/python -m tests.parity.effective $(foreach r,$(RELEASES),--release $(r)) --cases 1500 --seed $(SEED)
 	$(BIN)/python -m tests.parity.fixes $(foreach r,$(RELEASES),--release $(r)) --cases 1000 --seed $(SEED)
+	$(BIN)/python -m tests.parity.literals --cases 500 --seed $(SEED)
 	$(BIN)/python -m tests.parity.elastic --seed $(SEED)
 	$(BIN)/python -m tests.parity.inference $(foreach r,$(RELEASES),--release $(r)) --cases 600 --seed $(SEED)
 	$(BIN)/python -m tests.parity.handover
