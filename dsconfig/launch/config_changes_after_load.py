@@ -23,6 +23,8 @@ _PATHS = frozenset(
 """Functions whose result is a path."""
 _FILES = re.compile(r"(?i)config|cfg|deepspeed|json|path|file")
 """Pattern of names of variables that hold a config or its path."""
+_CONVERSIONS = frozenset(("to_container", "to_object", "asdict", "to_dict"))
+"""Functions that return a config of OmegaConf, or a dataclass, as a dict with the same values."""
 _MAX_DEPTH, _MAX_VALUES = 12, 50
 
 
@@ -123,7 +125,7 @@ class _ExternalCallSearch:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
                 for returned in returned_expressions(node):
                     yield from self.calls_behind_value(source, returned, depth + 1)
-        elif name in DICT_COPIES or name in BUILTIN_COPIES or name == "get":
+        elif name in DICT_COPIES or name in BUILTIN_COPIES or name in _CONVERSIONS or name == "get":
             inner = call.func.value if isinstance(call.func, ast.Attribute) and not call.args else None
             inner = call.func.value if isinstance(call.func, ast.Attribute) and name == "get" else inner
             for each in (inner, *call.args[:1]):

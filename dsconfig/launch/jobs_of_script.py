@@ -26,6 +26,7 @@ from dsconfig.launch.config_source import parse_passed_config, read_config_at_pa
 from dsconfig.launch.embedded_text_offsets import read_with_variables
 from dsconfig.launch.framework_configs import build_openrlhf_config
 from dsconfig.launch.framework_presets import PRESET, framework_preset
+from dsconfig.launch.hydra_jobs import jobs_composed_by_hydra
 from dsconfig.launch.jobs_of_program import jobs_with_built_configs, jobs_with_named_configs
 from dsconfig.launch.launch_commands import (
     ArgumentsForRanks,
@@ -131,6 +132,7 @@ def jobs_of_commands(
             jobs = iter(
                 [*jobs_with_built_configs(launch_format, launch, full_command)]
                 or [*jobs_with_named_configs(launch, full_command, config_path)]
+                or [*jobs_composed_by_hydra(launch_format, launch, full_command)]
             )
         else:
             jobs = iter([] if job is None else [job])

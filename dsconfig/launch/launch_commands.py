@@ -89,6 +89,9 @@ class LaunchCommand(NamedTuple):
     may_have_more_flags: bool = False
     """Whether a variable known only at run time may hold further flags of the program: `train.py $EXTRA_ARGS`."""
 
+    overrides: tuple[str, ...] = ()
+    """Words after the program that Hydra may read: `ds_config=zero3`, `~key`, and `-m` for a multirun."""
+
     @property
     def has_own_config_flag(self) -> bool:
         """Whether a flag that the program defines itself may name the config; the file must still be checked."""
@@ -229,7 +232,20 @@ def _build_launch_command(
         find_launcher_call(words, shell.variables),
         _argument_file(words, flags),
         _may_have_more_flags(words),
+        _hydra_words(words),
     )
+
+
+def _hydra_words(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the words after the program of a command that may be overrides of Hydra."""
+    program = _program_file_of_command(words)
+    start = words.index(program) + 1 if program in words else len(words)
+    if start == len(words) and program:  # `python -m package.module key=value`
+        start = next((at + 2 for at, word in enumerate(words) if word in ("-m", "--module")), start)
+    return tuple(word for word in words[start:] if word == "-m" or _HYDRA_WORD.match(word))
+
+
+_HYDRA_WORD = re.compile(r"(?:\+{0,2}[A-Za-z_][\w./@-]*=|~[A-Za-z_])")
 
 
 def _may_have_more_flags(words: tuple[str, ...]) -> bool:

@@ -28,6 +28,8 @@ from dsconfig.launch.repository_files import PathLookup, is_preset_name, resolve
 PROGRAM = "program"
 """Value of `LaunchFileFormat.builds` for a job whose program builds the config as a dict."""
 
+HYDRA = "hydra"
+"""Value of `LaunchFileFormat.builds` for a job whose config Hydra composes from files and overrides."""
 PROGRAM_FILE = SCRIPT._replace(name="Python", commands=(), source="")
 """Format of a Python program that passes the path of its config to a consumer; the key of its jobs is the function
 that receives the path.
@@ -155,6 +157,8 @@ class LaunchedJob(NamedTuple):
         why = f"{name} is a launch file of {self.format.name}"
         if self.format.builds == PROGRAM:
             why = f"{self.reference} receives it"
+        elif self.format.builds == HYDRA:
+            why = f"Hydra composes it from {self.reference}"
         elif self.format.name == PROGRAM_FILE.name:
             program = "" if is_python_name(self.launch.name) else "the program of "
             why = f"{program}{self.location} passes it to `{self.key}`"
@@ -233,6 +237,8 @@ class LaunchedJob(NamedTuple):
         if self.is_too_long:
             text = f"the text that the script writes into `{self.reference}`"
             return f"{where}: {text} exceeds the size limit and is not checked"
+        if self.format.builds == HYDRA:
+            return f"{where}: Hydra composes the config from {self.reference}"
         if self.format.builds == PROGRAM and self.document is None:
             return f"{where}: only a run shows the config that {self.reference} receives"
         if self.format.builds == PROGRAM:

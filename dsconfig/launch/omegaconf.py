@@ -103,7 +103,7 @@ def _look_up_interpolation(name: str, root: Json, path: KeyPath, depth: int, bud
 # Composition of group files.
 
 
-class _ComposedConfig(NamedTuple):
+class ComposedConfig(NamedTuple):
     """A config composed from several files, recording which file each part came from."""
 
     data: Any
@@ -111,12 +111,12 @@ class _ComposedConfig(NamedTuple):
     """Group files, each with the path at which the composed data contains it."""
 
 
-def _compose_defaults(launch: Document, data: JsonObject) -> _ComposedConfig:
+def compose_defaults(launch: Document, data: JsonObject) -> ComposedConfig:
     """Compose a root config with the files in its defaults list that are known before the run."""
     entries = data.get("defaults")
     root_values = {key: value for key, value in data.items() if key != "defaults"}
     if not isinstance(entries, list):
-        return _ComposedConfig(root_values, ())
+        return ComposedConfig(root_values, ())
     composed: JsonObject = {}
     files: list[tuple[KeyPath, Document]] = []
     has_own = False
@@ -133,7 +133,7 @@ def _compose_defaults(launch: Document, data: JsonObject) -> _ComposedConfig:
                 for key in reversed(path):
                     nested = {str(key): nested}
                 composed = _merge_configs(composed, nested)
-    return _ComposedConfig(composed if has_own else _merge_configs(composed, root_values), tuple(files))
+    return ComposedConfig(composed if has_own else _merge_configs(composed, root_values), tuple(files))
 
 
 def _find_group_file(launch: Document, group: str, choice: str) -> tuple[KeyPath, Document] | None:
@@ -176,19 +176,35 @@ def find_omegaconf_job(launch: Document) -> LaunchedJob | None:
     data = launch.value()
     if launch.format != "yaml" or not isinstance(data, dict) or are_config_keys(_collect_strings(data)):
         return None
-    composed = _compose_defaults(launch, data)
-    data = parse_exponents(composed.data)
+    composed = compose_defaults(launch, data)
+    values = resolved_values(composed.data)
+    found = None if values is None else job_with_path(launch, composed, values)
+    return None if found is None else found[0]
+
+
+def resolved_values(data: Json) -> Any:
+    """Return composed data with its interpolations resolved, or None if they exceed the limit."""
+    data = parse_exponents(data)
     try:
-        values = _resolve_value(data, data, (), 0, ReadingBudget(_MAX_VALUES))
+        return _resolve_value(data, data, (), 0, ReadingBudget(_MAX_VALUES))
     except BudgetExceededError:
         return None
+
+
+def job_with_path(
+    launch: Document, composed: ComposedConfig, values: Any
+) -> tuple[LaunchedJob, KeyPath] | None:
+    """Return the job of the first mapping that is a config or a strategy, with its path in the composed data."""
     # A node that an interpolation repeats has no text at its path, but at the path that is meant.
-    jobs = (_job_of_mapping(launch, composed, values, path, node) for path, node in _nested_mappings(values))
-    return next((job for job in jobs if job is not None), None)
+    jobs = (
+        (_job_of_mapping(launch, composed, values, path, node), path)
+        for path, node in _nested_mappings(values)
+    )
+    return next(((job, path) for job, path in jobs if job is not None), None)
 
 
 def _job_of_mapping(
-    launch: Document, composed: _ComposedConfig, values: Any, path: KeyPath, node: Mapping[str, Any]
+    launch: Document, composed: ComposedConfig, values: Any, path: KeyPath, node: Mapping[str, Any]
 ) -> LaunchedJob | None:
     """Return the job of a mapping in the composed data, or None if it is neither a config nor a strategy."""
     if _is_deepspeed_strategy(node.get("_target_")):
@@ -229,7 +245,7 @@ def _is_small_config(path: KeyPath, node: Mapping[str, Any]) -> bool:
 
 
 def _source_of_path(
-    launch: Document, composed: _ComposedConfig, path: KeyPath
+    launch: Document, composed: ComposedConfig, path: KeyPath
 ) -> tuple[Document, KeyPath] | None:
     """Return the file that a path of the composed data comes from and the path in that file, or None if unknown."""
     if launch.has_path(path):
@@ -240,7 +256,7 @@ def _source_of_path(
     return None
 
 
-def _job_of_config(launch: Document, composed: _ComposedConfig, path: KeyPath) -> LaunchedJob | None:
+def _job_of_config(launch: Document, composed: ComposedConfig, path: KeyPath) -> LaunchedJob | None:
     """Return the job of a config at a path of the composed data."""
     source = _source_of_path(launch, composed, path)
     if source is None:
@@ -282,7 +298,7 @@ _LOADS_WITH_OMEGACONF = rb"\b(?:[Oo]mega[Cc]onf|hydra)\b"
 
 
 def _job_of_strategy(
-    launch: Document, composed: _ComposedConfig, values: Any, path: KeyPath, node: Mapping[str, Any]
+    launch: Document, composed: ComposedConfig, values: Any, path: KeyPath, node: Mapping[str, Any]
 ) -> LaunchedJob | None:
     """Return the job of a mapping that configures `DeepSpeedStrategy`."""
     config = node.get("config")
@@ -334,7 +350,7 @@ def _add_trainer_arguments(
 
 def _job_with_lightning_config(
     launch: Document,
-    composed: _ComposedConfig,
+    composed: ComposedConfig,
     path: KeyPath,
     strategy: str | JsonObject,
     trainer: Mapping[str, Any],

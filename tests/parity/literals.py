@@ -1,8 +1,8 @@
 """Compares verdicts on configs in Python programs with those of real releases on the same dicts.
 
 `python -m tests.parity.literals --release 0.19.8 --cases 500 --seed 0`: each generated config becomes a program
-that builds its dict in one of several ways and passes it to `deepspeed.initialize`. Exit code 1 if a verdict differs, or
-if a fix leaves a program that Python does not parse.
+that builds its dict in one of several ways and passes it to `deepspeed.initialize`. Exit code 1 if a verdict
+differs, or if a fix leaves a program that Python does not parse.
 """
 
 from __future__ import annotations
