@@ -27,7 +27,7 @@ from dsconfig.document.located_tree import unknown_paths, without_unknown
 from dsconfig.job.consumers.autofill import AssumedArguments, AutofillState
 from dsconfig.launch.config_source import ConfigSource
 from dsconfig.launch.launch_file_formats import SCRIPT
-from dsconfig.launch.launched_job import PROGRAM, PROGRAM_FILE
+from dsconfig.launch.launched_job import HYDRA, PROGRAM, PROGRAM_FILE
 from dsconfig.launch.locate_configs_of_jobs import read_config_of_job
 from dsconfig.launch.located_config import LocatedConfig, locate_config
 from dsconfig.render.report_protocols import JobSummary
@@ -262,6 +262,8 @@ def summarize_job(located: LocatedConfig, job: Job, report: Report) -> JobSummar
     config = located.config.name if has_file and located.config else ""
     if located.job.format.builds == PROGRAM:
         config, consumer = located.job.reference, library
+    if located.job.format.builds == HYDRA:
+        config = located.job.reference
     summary = JobSummary(
         located.job.location, consumer, config, job.ranks, None, None, "", "", "", notes, counts
     )
