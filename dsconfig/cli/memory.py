@@ -199,7 +199,10 @@ def _add_model_options(parser: argparse.ArgumentParser) -> None:
         "--heads", type=parse_positive_count, metavar="N", help="attention heads (default: hidden size / 128)"
     )
     add("--vocabulary", type=parse_positive_count, metavar="N", help="vocabulary size (default: 32000)")
-    lora = "train LoRA adapters, for example r=16,target=q_proj,v_proj (module names, or all)"
+    lora = (
+        "train LoRA adapters, for example r=16,target=q_proj,v_proj (module names, or all), and whole "
+        "modules next to them: save=embed_tokens+lm_head"
+    )
     add("--lora", metavar="WHAT", help=lora)
     quantize = (
         "storage of the frozen layers next to adapters: nf4, nf4-single, fp4, int8, gptq-4, gptq-8 or awq-4; "
@@ -296,10 +299,17 @@ def _batch_error_advice(args: argparse.Namespace, error: ResolveError) -> tuple[
 
 def _config_and_memory_options(args: argparse.Namespace) -> tuple[Document, MemoryOptions]:
     """Return the config and the options for its memory estimate."""
+    from dsconfig.check.build_job import why_not_config
     from dsconfig.cli.command_inputs import job_from_arguments
     from dsconfig.job.job import JobFact
+    from dsconfig.launch.classify_config_file import describes_job_without_config
 
     document = read_config_document(args.file, args.job)
+    if describes_job_without_config(document):
+        fail_with_usage_error(
+            f"{document.name}: {why_not_config(document)}; without DeepSpeed, memory is not estimated "
+            "(`--model` without a file estimates all ZeRO stages)"
+        )
     require_known_values(document)
     job = job_from_arguments(args, document)
     size, facts = args.world_size, job.run_facts

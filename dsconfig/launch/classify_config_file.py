@@ -190,6 +190,14 @@ def _why_launch_file_has_no_config(launch_format: LaunchFileFormat, data: Mappin
     return f"that names no config by {config_keys}"
 
 
+def describes_job_without_config(document: Document) -> bool:
+    """Whether a file is a launch file or shell script in which no config was found."""
+    is_script = is_shell_script_name(document.name)
+    data = None if is_script else document.value()
+    is_launch = isinstance(data, dict) and detect_launch_format(data) is not None
+    return (is_script or is_launch) and why_not_config(document) is not None
+
+
 def why_not_config(document: Document, consumer: str | None = None) -> str | None:
     """Return why a file named by the user is not a DeepSpeed config, or None if it is a config, broken or not.
 

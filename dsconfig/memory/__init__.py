@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from dsconfig.memory.autograd_graph import SAVED_MODULE_ROLES as SAVED_MODULE_ROLES
     from dsconfig.memory.autograd_graph import FusedKernels as FusedKernels
     from dsconfig.memory.autograd_graph import LoraAdapter as LoraAdapter
     from dsconfig.memory.autograd_graph import Loss as Loss
@@ -78,7 +79,7 @@ if TYPE_CHECKING:
     from dsconfig.memory.zeropp_unsupported_shapes import find_uneven_shard as find_uneven_shard
 
 EXPORTS = {
-    "autograd_graph": "FusedKernels LoraAdapter Loss Quantization",
+    "autograd_graph": "SAVED_MODULE_ROLES FusedKernels LoraAdapter Loss Quantization",
     "config_values": "ConfigValues",
     "engines.engine_setup": "EngineSetup",
     "estimates": "Estimate MemoryLimit MemoryUsage NO_LIMIT estimate",

@@ -112,6 +112,8 @@ class Quantization(NamedTuple):
     constants: Fraction
     """Bytes of scales and offsets per weight."""
 
+    saves_dequantized: bool = False
+    """Whether the backward pass of a layer uses the weights dequantized in the forward pass, which autograd saves."""
     packs_experts: bool = False
     """Whether experts are packed too; Transformers 5 keeps all experts of a layer in shared tensors."""
 
@@ -124,6 +126,15 @@ class Quantization(NamedTuple):
         return int(numel * self.constants)
 
 
+SAVED_MODULE_ROLES = {
+    **dict.fromkeys(
+        ("embed_tokens", "wte", "word_embeddings", "embed_in", "embedding", "tok_embeddings"), "embed_tokens"
+    ),
+    **dict.fromkeys(("lm_head", "embed_out", "output_layer"), "lm_head"),
+}
+"""Role of the modules with these names, by which `modules_to_save` refers to embeddings and head."""
+
+
 class LoraAdapter(NamedTuple):
     """LoRA settings (PEFT); all base weights are frozen, and each target layer gets two trainable matrices."""
 
@@ -133,6 +144,8 @@ class LoraAdapter(NamedTuple):
     dropout: float = 0.0
     stays_fp32: bool = False
     """Whether adapters stay in fp32 in a half-precision model (PEFT's `cast_adapter_dtype`)."""
+    saved_modules: frozenset[str] = frozenset()
+    """Which of `embed_tokens` and `lm_head` are trained whole next to the adapters (PEFT's `modules_to_save`)."""
 
 
 class LoraModules(NamedTuple):
@@ -157,6 +170,7 @@ class Module:
         "lora_modules",
         "name",
         "number",
+        "original_weights",
         "weights",
     )
 
@@ -172,6 +186,8 @@ class Module:
         self.class_name = ""
         """Class name, set only where a setting such as `leaf_module.classes` can refer to the class."""
         self.lora_modules: LoraModules | None = None
+        self.original_weights = self.weights
+        """Frozen weights from which PEFT copied `weights` to train them (`ModulesToSaveWrapper`), else `weights`."""
         self.external_params: tuple[ModelParameter, ...] = ()
         """Parameters of other modules that this module's forward reads (`register_external_parameter`)."""
 
@@ -364,6 +380,13 @@ class ForwardTape:
     ) -> Module:
         """Create a module with parameters of these sizes; `casts` says that autocast uses copies of the parameters."""
         requires_grad = requires_grad and self.adapter is None
+        if self.trains_whole(name) and sizes:
+            adapter, self.adapter = self.adapter, None
+            copy = self.module(name, *sizes, inputs_require_grad=inputs_require_grad, casts=casts)
+            self.adapter = adapter
+            original = self.module(f"{name}.original_module", *sizes, casts=casts)
+            copy.original_weights = original.weights
+            return copy
         params = list[ModelParameter]()
         for size in sizes:
             params.append(
@@ -373,6 +396,11 @@ class ForwardTape:
         module = Module(len(self.modules), name, params, inputs_require_grad)
         self.modules.append(module)
         return module
+
+    def trains_whole(self, name: str) -> bool:
+        """Whether a copy of the module is trained whole next to the adapters (PEFT's `modules_to_save`)."""
+        role = SAVED_MODULE_ROLES.get(name.rpartition(".")[2])
+        return self.adapter is not None and role in self.adapter.saved_modules
 
     def projection(
         self, name: str, out: int, into: int, *bias: int, inputs_require_grad: bool = True

@@ -171,9 +171,15 @@ class DeviceUsage:
         return self.bound + self.overhead[1]
 
     @property
-    def low(self) -> int:
-        """Allocated bytes plus the lowest overheads, not counting cached blocks."""
-        return self.allocated + self.overhead[0]
+    def cached_at_least(self) -> int:
+        """Cached bytes at the peak without fragmentation: torch does not return freed memory to the device."""
+        return max(0, min(result.reserved - result.allocated for result in (self.expandable, self.unlimited)))
+
+    def low(self, capacity: int | None = None) -> int:
+        """Return the lowest expected usage; torch releases cached segments before exceeding `capacity`."""
+        least = self.allocated + self.overhead[0]
+        cached = least + self.cached_at_least
+        return cached if capacity is None else max(least, min(cached, capacity))
 
     def high(self, capacity: int | None = None) -> int:
         """Return the highest expected usage; torch releases cached segments before exceeding `capacity`."""
@@ -193,10 +199,11 @@ class DeviceUsage:
     def to_dict(self) -> JsonObject:
         """Return the usage as a JSON object."""
         return {
-            "low": self.low,
+            "low": self.low(),
             "high": self.high(),
             "needed": self.needed,
             "allocated": self.allocated,
+            "cached_at_least": self.cached_at_least,
             "reserved": self.unlimited.reserved,
             "reserved_expandable": self.expandable.reserved,
             "overheads": [term.to_dict() for term in self.overheads],

@@ -57,16 +57,15 @@ def linear(
             if is_stage3_linear and tape.on_cpu and itemsize < tape.itemsize and not flat
             else 0
         )
+        saved = saved_inputs(tape, x, module.weights)
+        numel = module.weights[0].original_numel
+        if numel and tape.quantization is not None and tape.quantization.saves_dequantized:
+            # Unpacked integers and a product with the scales precede the weights (auto_gptq qlinear_cuda.py).
+            weight = tape.op([], tape.tensor(numel, itemsize, requires_grad=False), temporary=(4 + 1) * numel)
+            return tape.op([x, weight], output, [*saved, weight], module.weights, cast_bytes)
         # A quantized weight is dequantized for each product (bitsandbytes `matmul_4bit`).
-        dequantized = itemsize * module.weights[0].original_numel
-        return tape.op(
-            [x],
-            output,
-            saved_inputs(tape, x, module.weights),
-            module.weights,
-            cast_bytes + dequantized,
-            dequantized,
-        )
+        dequantized = itemsize * numel
+        return tape.op([x], output, saved, module.weights, cast_bytes + dequantized, dequantized)
 
 
 def saved_inputs(
@@ -371,10 +370,18 @@ class AttentionMasks:
 def lm_head(tape: ForwardTape, words: Module, arch: Architecture) -> Module:
     """Create the LM head, whose weight may be tied to the embedding."""
     rows = arch.vocab_size // arch.lm_head_shards
-    sizes = () if arch.tie_word_embeddings else ((rows, arch.hidden_size),)
+    is_tied = arch.tie_word_embeddings
+    if is_tied and tape.trains_whole(
+        "lm_head"
+    ):  # PEFT copies the tied weight, which stays with the embeddings
+        adapter, tape.adapter = tape.adapter, None
+        head = tape.module("lm_head", (rows, arch.hidden_size), casts=True)
+        tape.adapter = adapter
+        return head
+    sizes = () if is_tied else ((rows, arch.hidden_size),)
     head = tape.module("lm_head", *sizes, *((rows,) if arch.lm_head_bias else ()), casts=True)
-    if arch.tie_word_embeddings:
-        head.weights = (*words.weights, *head.weights)
+    if is_tied:
+        head.weights = (*words.original_weights, *head.weights)
         tape.untied_numel = arch.vocab_size * arch.hidden_size
     return head
 

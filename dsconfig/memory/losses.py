@@ -24,10 +24,12 @@ def language_loss(
     shards: int = 1,
     softcap: bool = False,
     scaled: bool = False,
+    keeps_dtype: bool = False,
 ) -> None:
     """Record the output projection and the loss, with the LM head sharded over `shards` ranks.
 
     `softcap`: logits go through a tanh (Gemma 2); `scaled`: logits are divided by a constant (Granite).
+    `keeps_dtype`: the cross entropy is computed from a shifted copy of the logits in their dtype.
     """
     itemsize = 2 if tape.autocast else tape.itemsize
     hidden_states = x
@@ -51,6 +53,11 @@ def language_loss(
         count, tanh = logits.numel, tape.tensor(logits.numel, itemsize, label=LOGITS)
         tape.op([tape.op([logits], tape.tensor(count, itemsize, label=LOGITS))], tanh, [tanh])
         logits = tape.op([tanh], tape.tensor(count, itemsize, label=LOGITS))
+    if keeps_dtype and tape.objective.kind == "likelihood":
+        shifted = tape.op([logits], tape.tensor(logits.numel, logits.itemsize, label=LOGITS))
+        loss_in_logits_dtype(tape, shifted)
+        tape.keep_alive(hidden_states, logits)
+        return
     _OBJECTIVES[tape.objective.kind](tape, hidden_states, logits, rows)
 
 

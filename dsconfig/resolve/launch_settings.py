@@ -29,6 +29,7 @@ from dsconfig.memory import (
     ACTIVATION_TERMS,
     HOST,
     RANK,
+    SAVED_MODULE_ROLES,
     TRAINERS,
     FusedKernels,
     LoraAdapter,
@@ -37,7 +38,7 @@ from dsconfig.memory import (
     TrainerTraits,
     UnmodeledSetting,
 )
-from dsconfig.resolve.model_source import parse_lora_settings
+from dsconfig.resolve.model_source import parse_lora_settings, split_module_names
 from dsconfig.resolve.training_features import (
     add_default_loss_of_trl,
     packs_sequences,
@@ -179,6 +180,8 @@ _SHARED = MemoryEffect("sequence parallelism", lowers=_RANK, terms=_ACTIVATIONS,
 _WHOLE = MemoryEffect("these layers are fully trained next to the adapters", _BOTH)
 _PARTS = MemoryEffect("only a part of the weights is trained", _NONE, _BOTH)
 _MODELS = MemoryEffect("another model, or generation, needs memory too", _BOTH)
+SAVED_MODULE_KEYS = ("additional_target", "modules_to_save", "lora_modules_to_save")
+"""Keys of modules that are trained whole next to the adapters: LLaMA-Factory, TRL and ms-swift, Axolotl."""
 EFFECTS: Mapping[str, MemoryEffect] = {
     "pure_bf16": MemoryEffect("trainable weights stay in bf16", _BOTH, _BOTH),
     "fp8": MemoryEffect("linear layers compute in fp8", _RANK, _RANK),
@@ -198,8 +201,7 @@ EFFECTS: Mapping[str, MemoryEffect] = {
     **dict.fromkeys(("use_badam", "use_adam_mini", "use_muon"), _SMALL),
     **dict.fromkeys(("use_galore", "use_apollo"), _WHOLE_MATRICES),
     **dict.fromkeys(("sequence_parallel_size", "context_parallel_size", "cp_size"), _SHARED),
-    **dict.fromkeys(("additional_target", "modules_to_save"), _WHOLE),
-    **dict.fromkeys(("lora_modules_to_save", "additional_trainable_parameters"), _WHOLE),
+    **dict.fromkeys((*SAVED_MODULE_KEYS, "additional_trainable_parameters"), _WHOLE),
     **dict.fromkeys(("ref_model", "ref_model_name_or_path", "reward_model", "reward_model_path"), _MODELS),
     **dict.fromkeys(("reward_model_name_or_path", "reward_pretrain"), _MODELS),
     **dict.fromkeys(("critic_pretrain", "ref_pretrain"), _MODELS),
@@ -244,8 +246,13 @@ def unmodeled_optimizer(arguments: Mapping[str, Json], origin: str) -> Iterator[
         yield UnmodeledSetting(key, _SMALL.text, *_SMALL[1:4])
 
 
-def unmodeled_arguments(arguments: Mapping[str, Json], origin: str = "") -> Iterator[UnmodeledSetting]:
-    """Yield the arguments that are not estimated; `origin` is a message suffix such as ` in train.yaml`."""
+def unmodeled_arguments(
+    arguments: Mapping[str, Json], origin: str = "", adapter: LoraAdapter | None = None
+) -> Iterator[UnmodeledSetting]:
+    """Yield the arguments that are not estimated; `origin` is a message suffix such as ` in train.yaml`.
+
+    `adapter`: the LoRA settings that were read from the same arguments.
+    """
     for key in METHODS:
         word = parse_argument_text(arguments.get(key))
         if isinstance(word, str) and word.lower() not in PLAIN and selected_method(arguments).trainer is None:
@@ -255,7 +262,15 @@ def unmodeled_arguments(arguments: Mapping[str, Json], origin: str = "") -> Iter
         number = value if type(value) in (int, float) else None
         if value in (None, False, 0, "", "none", []) or (number is not None and number <= effect.above):
             continue
+        if adapter is not None and key in SAVED_MODULE_KEYS and _names_embeddings_or_head(value):
+            continue
         yield UnmodeledSetting(f"{key}: {_format_value(value)}{origin}", effect.text, *effect[1:4])
+
+
+def _names_embeddings_or_head(value: Json) -> bool:
+    """Whether all modules in a list or text are embeddings or the head, which have an estimate."""
+    names = split_module_names(value)
+    return names is not None and names <= SAVED_MODULE_ROLES.keys()
 
 
 def _format_value(value: Json) -> str:
@@ -268,6 +283,8 @@ def _format_value(value: Json) -> str:
 
 LENGTH = ("cutoff_len", "sequence_len", "max_length", "max_seq_length", "model_max_length", "block_size")
 _LORA_RANK = ("lora_rank", "lora_r")
+_LORA_DROPOUT: Mapping[str, Json] = {"ms-swift": 0.05, "TRL": 0.05}
+"""Default of `lora_dropout` by program (ms-swift arguments/tuner_args.py, trl trainer/model_config.py); others: 0."""
 ATTENTION = {"fa2": "flash", "fa3": "flash", "flash_attention_2": "flash", "flash_attn": "flash"}
 ATTENTION |= {"sdpa": "sdpa", "eager": "eager", "disabled": "eager"}
 INIT, DATA = "zero3_init_flag", (".yaml", ".yml", ".json")
@@ -375,15 +392,16 @@ def _settings_of(job: LaunchedJob) -> LaunchSettings:
         kernels, assumed_loss = add_default_loss_of_trl(
             kernels, data, selected.trainer, trl_version and trl_version[0]
         )
+    adapter = _lora_settings(data, program)
     return LaunchSettings(
         name,
         _model_from_launch_file(data, launch),
         length,
         _uses_activation_checkpointing(data, program),
         attention,
-        _lora_settings(data, program),
+        adapter,
         _checkpoints_reentrant(data, program),
-        tuple(unmodeled_arguments(data, f" in {name}")),
+        tuple(unmodeled_arguments(data, f" in {name}", adapter)),
         trainer_optimizer(data),
         tuple(unmodeled_optimizer(data, f" in {name}")),
         kernels=kernels,
@@ -459,5 +477,7 @@ def _lora_settings(data: Mapping[str, Json], program: str) -> LoraAdapter | None
         target = "all"
     values: dict[str, Json] = {"r": rank if rank is not None else 16 if program == "TRL" else 8}
     values |= {"target": target} if target is not None else {}
-    dropout = parse_argument_text(data.get("lora_dropout"))
-    return parse_lora_settings(values | ({"dropout": dropout} if isinstance(dropout, (int, float)) else {}))
+    dropout = parse_argument_text(data.get("lora_dropout", _LORA_DROPOUT.get(program)))
+    values |= {"dropout": dropout} if isinstance(dropout, (int, float)) else {}
+    saved = next((value for key in SAVED_MODULE_KEYS if (value := parse_argument_text(data.get(key)))), None)
+    return parse_lora_settings(values | ({"save": saved} if _names_embeddings_or_head(saved) else {}))

@@ -73,7 +73,8 @@ def _expected_usage_lines(estimate: Estimate, limits: RequestedLimits) -> Iterat
     if cached:
         less = max(0, usage.expandable.reserved - usage.bound) / GIB
         hint = "" if usage.is_expandable else f" ({less:.2f} with `expandable_segments`)"
-        terms.append(f"up to {cached:.2f} cached blocks and fragmentation{hint}")
+        least = min(cached, usage.cached_at_least / GIB)
+        terms.append(f"{least:.2f} to {cached:.2f} cached blocks and fragmentation{hint}")
     terms += [f"{term.low / GIB:.2f} to {term.high / GIB:.2f} {term.name}" for term in usage.overheads]
     yield f"expected in nvidia-smi: {_format_expected_usage(estimate, limits)}: {', '.join(terms)}\n"
 
@@ -82,7 +83,8 @@ def _format_expected_usage(estimate: Estimate, limits: RequestedLimits) -> str:
     """Describe the usage that `nvidia-smi` is expected to show."""
     usage = estimate.device
     assert usage is not None
-    low, high = usage.low, usage.high(limits.gpu.most if limits.gpu else None)
+    capacity = limits.gpu.most if limits.gpu else None
+    low, high = usage.low(capacity), usage.high(capacity)
     return f"{low / GIB:.1f} to {high / GIB:.1f} GiB"
 
 
@@ -155,7 +157,7 @@ def _format_stage_cell(cell: StageTableCell, limits: RequestedLimits, style: Ter
         return f"{'no estimate':<29}"
     verdict = cell.verdict(limits)
     usage = cell.estimate.device
-    text = f"{usage.low / GIB:.1f} to {usage.high() / GIB:.1f}" if usage else ""
+    text = f"{usage.low() / GIB:.1f} to {usage.high() / GIB:.1f}" if usage else ""
     is_assumed = limits.fits_as_assumed(cell.estimate)
     word = f"{ASSUMED if is_assumed else verdict or '':<13}"
     return f"{text:<16}" + (style.paint(word, TONES[verdict]) if verdict else word)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from dsconfig.job.model_config_json import CONFIG_NAME, find_config_json, read_config_json
 from dsconfig.memory import (
     RANK,
+    SAVED_MODULE_ROLES,
     Architecture,
     LoraAdapter,
     NotModelledError,
@@ -143,10 +144,11 @@ ALL = ("all", "all-linear")
 """LoRA targets that stand for every linear layer except the head."""
 NAMES = {"r": "r", "rank": "r", "target": "target", "target_modules": "target", "targets": "target"}
 NAMES |= {"dropout": "dropout", "lora_dropout": "dropout", "alpha": "alpha", "lora_alpha": "alpha"}
+NAMES |= dict.fromkeys(("save", "modules_to_save"), "save")
 USUAL = frozenset(("q_proj", "v_proj", "c_attn", "query_key_value", "qkv_proj", "query", "value"))
 """PEFT's default LoRA targets for the supported model families (peft utils/constants.py)."""
 LARGEST = 1 << 20
-EXPECTED = "expected r=RANK, target=NAME,NAME… or all, dropout=FRACTION"
+EXPECTED = "expected r=RANK, target=NAME,NAME… or all, dropout=FRACTION, save=embed_tokens+lm_head"
 
 
 def parse_lora_settings(lora: str | Mapping[str, Json]) -> LoraAdapter:
@@ -167,17 +169,32 @@ def parse_lora_settings(lora: str | Mapping[str, Json]) -> LoraAdapter:
     dropout = _parse_number(settings.get("dropout", 0.0))
     if dropout is None or not 0 <= dropout < 1:
         raise ValueError(f"lora: dropout is `{settings.get('dropout')}`; expected a fraction below 1")
-    return LoraAdapter(rank, _target_layers(target), float(dropout))
+    saved = split_module_names(settings.get("save"))
+    if saved is None or not saved <= SAVED_MODULE_ROLES.keys():
+        roles = sorted(set(SAVED_MODULE_ROLES.values()))
+        raise ValueError(f"lora: save is `{settings['save']}`; expected {' or '.join(roles)}, or both")
+    roles_of_saved = frozenset(SAVED_MODULE_ROLES[name] for name in saved)
+    return LoraAdapter(rank, _target_layers(target), float(dropout), saved_modules=roles_of_saved)
+
+
+def split_module_names(value: Json) -> set[str] | None:
+    """Return the last components of module names in a list or a text, or None if the value is neither."""
+    entries = [] if value is None else value if isinstance(value, list) else [value]
+    if not all(isinstance(entry, str) for entry in entries):
+        return None
+    words = {word for entry in entries for word in str(entry).replace("+", " ").replace(",", " ").split()}
+    return {word.rpartition(".")[2] for word in words}
 
 
 def _parse_key_values(text: str) -> dict[str, Json]:
-    """Parse LoRA settings written as text, in which `target` takes all following words without `=`."""
+    """Parse LoRA settings written as text, in which `target` and `save` take all following words without `=`."""
     settings: dict[str, Json] = {}
     targets: list[Json] = []
     for word in filter(None, (part.strip() for part in text.split(","))):
         name, equals, value = word.partition("=")
-        if equals and NAMES.get(name.strip()) == "target":
-            settings["target"] = targets
+        if equals and NAMES.get(name.strip()) in ("target", "save"):
+            targets = []
+            settings[NAMES[name.strip()]] = targets
             targets += [part for part in value.split("+") if part]
         elif equals:
             settings[name.strip()] = value.strip()

@@ -182,7 +182,8 @@ BITSANDBYTES_8BIT = Quantization("8-bit bitsandbytes", 8, Fraction(4, 4096))
 
 def grouped_quantization(method: str, bits: int, group: int = 128) -> Quantization:
     """Return GPTQ or AWQ quantization, with a half-precision scale and a packed offset per group."""
-    return Quantization(f"{bits}-bit {method.upper()}", bits, Fraction(2, group) + Fraction(bits, 8 * group))
+    constants = Fraction(2, group) + Fraction(bits, 8 * group)
+    return Quantization(f"{bits}-bit {method.upper()}", bits, constants, saves_dequantized=method == "gptq")
 
 
 def quantization_of_config(config: Mapping[str, Json]) -> Quantization | None:

@@ -159,11 +159,24 @@ def test_adapters_take_the_place_of_states_and_gradients(run: Runs) -> None:
     assert adapted["rank"]["at_rest"] == pytest.approx(2 * adapted["parameters"] + 12 * count / 8, rel=1e-6)
 
 
+def test_modules_saved_next_to_adapters_are_trained_whole(run: Runs) -> None:
+    """A copy of the embeddings and one of the head have master weights and states, and the originals stay."""
+    adapted, saving = (
+        estimated(run, "--lora", f"r=16,target=q_proj,v_proj{more}")
+        for more in ("", ",save=embed_tokens+lm_head")
+    )
+    copies = saving["trained"] - adapted["trained"]
+    assert copies == saving["parameters"] - adapted["parameters"] == 2 * 32_000 * 4096
+    difference = saving["rank"]["at_rest"] - adapted["rank"]["at_rest"]
+    assert difference == pytest.approx(2 * copies + 12 * copies / 8, rel=1e-6)
+
+
 @pytest.mark.parametrize(
     ("lora", "message"),
     [
         ("r=0", "lora: r is `0`; expected an integer above 0"),
-        ("16", "lora: `16`; expected r=RANK, target=NAME,NAME… or all, dropout=FRACTION"),
+        ("16", "lora: `16`; expected r=RANK, target=NAME,NAME… or all, dropout=FRACTION, save="),
+        ("r=8,save=norm", "lora: save is `['norm']`; expected embed_tokens or lm_head, or both"),
         ("r=8,target=query", "no linear layer is called query; use some of q_proj"),
         ("r=8,dropout=2", "lora: dropout is `2`; expected a fraction below 1"),
     ],

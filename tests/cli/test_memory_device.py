@@ -66,7 +66,8 @@ def test_fragmentation_can_exhaust_a_gpu_that_holds_all_tensors() -> None:
     assert not usage.fits_despite_fragmentation(110 * MIB)
     assert usage.fits_despite_fragmentation(110 * MIB, expandable=True)
     assert usage.fits_despite_fragmentation(150 * MIB)
-    assert usage.low == usage.allocated
+    assert usage.low() == usage.allocated + usage.cached_at_least
+    assert usage.low(72 * MIB) == usage.allocated
     assert usage.high() == usage.unlimited.reserved + 10 * MIB
 
 

@@ -92,7 +92,7 @@ RECIPE = ("memory", "train.yaml", "--world-size", "8", "--target", "0.19.8")
 @pytest.mark.parametrize(
     ("line", "more", "less"),
     [
-        ("additional_target: embed_tokens,lm_head", True, False),
+        ("additional_target: embed_tokens,input_layernorm", True, False),
         ("pure_bf16: true", True, True),
         ("use_unsloth: true", False, True),
         ("optim: paged_adamw_8bit", False, True),
@@ -114,6 +114,30 @@ def test_what_is_not_modelled_is_named_and_leaves_a_verdict_open_that_it_could_t
     assert (fit["fits"], fit["verdict"]) == (True, "unknown" if more else "fits")
     largest = run(*RECIPE, "--gpu", "h200", "--max", "micro-batch")
     assert (largest.code, largest.out.startswith("not estimated: ")) == (2, True)
+
+
+def test_embeddings_and_head_next_to_adapters_are_estimated(run: Runs, here: Path) -> None:
+    write_recipe(here)
+    adapted = estimate(run, *RECIPE)
+    write_recipe(here, "additional_target: embed_tokens,lm_head")
+    assert "not estimated" not in run(*RECIPE).out
+    assert estimate(run, *RECIPE)["trained"] == adapted["trained"] + 2 * 128_256 * 4096
+
+
+@pytest.mark.parametrize("name", ["train.yaml", "train.sh"])
+def test_a_job_without_deepspeed_is_not_estimated(run: Runs, here: Path, name: str) -> None:
+    lines = (
+        "model_name_or_path: meta-llama/Meta-Llama-3-8B",
+        "stage: sft",
+        "finetuning_type: lora",
+        "do_train: true",
+    )
+    (here / "train.yaml").write_text("".join(f"{line}\n" for line in lines))
+    (here / "train.sh").write_text("torchrun --nproc_per_node 8 train.py --bf16 True\n")
+    code, out, err = run("memory", name, "--world-size", "8")
+    assert (code, out) == (2, "")
+    assert "no config" in err
+    assert "; without DeepSpeed, memory is not estimated (`--model` without a file" in err
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import pytest
+
 from dsconfig.memory.autograd_graph import ForwardTape, LoraAdapter, Quantization
 from dsconfig.memory.engines.forward_backward import module_hook_calls, modules_never_left
+from dsconfig.memory.layers import linear, lm_head
+from dsconfig.memory.models.architecture import Architecture
 from tests.memory.tiny import HIDDEN, INPUT, OUTPUT, run, tiny_setup, two_layers
 
 
@@ -68,6 +72,39 @@ def test_frozen_layers_next_to_adapters_are_packed() -> None:
     packed = {weight.name: weight.numel for weight in tape.weights if not weight.requires_grad}
     assert list(packed.values()) == [8 // 2 // 2, 12 // 2 // 2]
     assert tape.buffer_bytes == 8 // 2 + 12 // 2
+
+
+@pytest.mark.parametrize("is_tied", [True, False])
+def test_saved_modules_are_copies_next_to_frozen_originals(is_tied: bool) -> None:
+    """PEFT copies a saved module (`ModulesToSaveWrapper`); a tied head gets its own copy, and no second original."""
+    saved = frozenset({"embed_tokens", "lm_head"})
+    tape = ForwardTape(2, adapter=LoraAdapter(1, frozenset({"q_proj"}), saved_modules=saved))
+    arch = Architecture("decoder", 4, 1, 8, vocab_size=10, tie_word_embeddings=is_tied)
+    words = tape.module("model.embed_tokens", (10, 4), casts=is_tied)
+    head = lm_head(tape, words, arch)
+    trained = [weight.name for weight in tape.weights if weight.requires_grad]
+    assert trained == ["model.embed_tokens", "lm_head"]
+    assert sum(not weight.requires_grad for weight in tape.weights) == (1 if is_tied else 2)
+    assert [weight.numel for weight in head.weights] == [40]
+
+
+def test_a_frozen_tied_head_reads_the_original_embeddings() -> None:
+    tape = ForwardTape(2, adapter=LoraAdapter(1, frozenset(), saved_modules=frozenset({"embed_tokens"})))
+    words = tape.module("model.embed_tokens", (10, 4), casts=True)
+    head = lm_head(tape, words, Architecture("decoder", 4, 1, 8, vocab_size=10, tie_word_embeddings=True))
+    assert [weight.requires_grad for weight in (*words.weights, *head.weights)] == [True, False]
+
+
+def test_gptq_keeps_unpacked_weights_until_the_backward_pass() -> None:
+    """A matmul of unpacked weights saves them, unlike bitsandbytes' function, which unpacks them twice."""
+    saved = {}
+    for keeps in (False, True):
+        nibbles = Quantization("4 bits", 4, Fraction(1, 2), saves_dequantized=keeps)
+        tape = ForwardTape(2, adapter=LoraAdapter(1, frozenset({"second"})), quantization=nibbles)
+        layer = tape.projection("first", 4, 2)
+        linear(tape, layer, tape.tensor(6), 3, 4)
+        saved[keeps] = sum(tensor.bytes for step in tape.operations for tensor in step.saved)
+    assert saved == {False: 0, True: 2 * 4 * 2}
 
 
 def test_row_parallel_layers_keep_their_bias_whole() -> None:

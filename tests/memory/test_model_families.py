@@ -80,3 +80,23 @@ def test_a_model_without_words_has_states_only() -> None:
     model = load_model({**config, "attention_head_dim": 128, "in_channels": 64, "patch_size": 1})
     assert model.shape.family == "sized"
     assert [setting.key for setting in model.unmodelled] == ["activations"]
+
+
+def test_qwen_1_computes_its_loss_in_the_dtype_of_the_logits() -> None:
+    """Logits, their shifted copy and log-probabilities coexist (modeling_qwen.py, `QWenLMHeadModel.forward`)."""
+    length, vocabulary = 4096, 151_936
+    model = {
+        "model_type": "qwen",
+        "hidden_size": 2048,
+        "num_hidden_layers": 24,
+        "num_attention_heads": 16,
+        "intermediate_size": 11008,
+        "vocab_size": vocabulary,
+    }
+    config = {"train_micro_batch_size_per_gpu": 1, "bf16": {"enabled": True}}
+    estimate = dsconfig.memory(
+        config, model=model, world_size=1, sequence_length=length, lora="r=8,target=c_attn,w1"
+    )
+    assert estimate.parameters - estimate.trained == 1_836_828_672  # of Qwen-1.8B
+    terms = {term.name: term.bytes for term in estimate.rank.terms}
+    assert terms["logits and loss"] == pytest.approx(3 * 2 * length * vocabulary, rel=1e-3)

@@ -149,7 +149,7 @@ def test_the_memory_planner_copies_the_command_that_it_ran(tmp_path: Path) -> No
 
 def test_the_memory_planner_states_the_verdict_first(tmp_path: Path) -> None:
     gib = 1 << 30
-    expected = {"low": 70 * gib, "high": 90 * gib}
+    expected = {"low": 70 * gib, "high": 90 * gib, "cached_at_least": 2 * gib}
     limits = {"gpu": 80 * gib, "gpu_verdict": "tight", "gpu_reason": "fragmentation decides"}
     (line,) = node(
         "asked.map(script.verdict)", "memory.js", [{"expected": expected, "limits": limits}], tmp_path

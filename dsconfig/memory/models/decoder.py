@@ -48,7 +48,7 @@ class Attention:
 
         if self.style.fused_qkv:
             self.output = projection("o_proj", hidden, queries, False)
-            self.qkv = projection("qkv_proj", queries + 2 * keys, hidden, False)
+            self.qkv = projection("qkv_proj", queries + 2 * keys, hidden, arch.qkv_bias)
             return
         self.query = projection("q_proj", queries, hidden, arch.qkv_bias)
         self.key = projection("k_proj", keys, hidden, arch.qkv_bias)
@@ -274,6 +274,7 @@ def build(arch: Architecture, batch: MicroBatch) -> ForwardTape:
             arch.lm_head_shards,
             arch.caps_logits,
             variant.scales_logits,
+            variant.keeps_logits_dtype,
         )
     tape.keep_alive(*cos_sin)
     return tape

@@ -99,6 +99,10 @@ class DecoderVariant(NamedTuple):
     scales_residuals: bool = False
     """Whether the outputs of attention and MLP are scaled (Granite)."""
     scales_logits: bool = False
+    keeps_logits_dtype: bool = False
+    """Whether the loss is computed from a shifted copy of the logits in their dtype (code loaded from the hub)."""
+    halves_intermediate_size: bool = False
+    """Whether gate and up projection have half of `intermediate_size` each (modeling_qwen.py, `QWenMLP`)."""
     residual_dropout: str = ""
     """Config key of the dropout of residuals."""
     embedding_dropout: str = ""
@@ -139,6 +143,21 @@ DECODER_VARIANTS: Mapping[str, DecoderVariant] = {
     "ministral": DecoderVariant(window_layers="all"),
     "ministral3": DecoderVariant(window_layers="all", sliding_window=0),
     "mixtral": DecoderVariant(moe=MoEVariant("MixtralSparseMoeBlock"), window_layers="all", sliding_window=0),
+    # Code of the model's repository (modeling_qwen.py), not of Transformers.
+    "qwen": DecoderVariant(
+        qkv_bias=ALWAYS,
+        fused_qkv=True,
+        names={
+            "qkv_proj": "c_attn",
+            "o_proj": "c_proj",
+            "gate_proj": "w2",
+            "up_proj": "w1",
+            "down_proj": "c_proj",
+        },
+        rotary="fp32",
+        keeps_logits_dtype=True,
+        halves_intermediate_size=True,
+    ),
     "qwen2": DecoderVariant(qkv_bias=ALWAYS, window_layers="upper", needs_use_sliding_window=True),
     "qwen3": _PROJECTED._replace(
         qk_norm="per_head", head_dim=128, window_layers="upper", needs_use_sliding_window=True

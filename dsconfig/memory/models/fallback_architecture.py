@@ -72,7 +72,7 @@ EAGER_TYPES = ("deberta-v2", "deberta", "bloom", "gpt_neo", "mpnet", "mpt")
 """Model types without `sdpa` attention."""
 ALWAYS_TIED = ("t5", "mt5", "umt5")
 """Model types whose class ignores `tie_word_embeddings` (Transformers 5)."""
-GATED_TYPES = ("qwen", "modernbert", "dbrx", "jamba", "chatglm", "ministral", "nomic_bert")
+GATED_TYPES = ("modernbert", "dbrx", "jamba", "chatglm", "ministral", "nomic_bert")
 """Model types with a gated MLP that their other keys do not reveal."""
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "up_proj", "down_proj")
 Weights: TypeAlias = "tuple[tuple[str, int, int], ...]"
@@ -425,8 +425,6 @@ def _attention_projections(
 
 
 def _intermediate_size(config: Mapping[str, Json], hidden: int) -> int:
-    if config.get("model_type") == "qwen":  # `w1` and `w2` have half of it each (modeling_qwen.py, `QWenMLP`)
-        return max(1, _first_plausible_size(config, ("intermediate_size",)) // 2)
     if width := _first_plausible_size(config, ("intermediate_size_mlp",)):  # dense layers of Llama 4
         return width
     if width := _first_plausible_size(config, INTERMEDIATE):

@@ -46,7 +46,7 @@ def decoder(config: Mapping[str, Json], kind: str) -> Architecture:
         "decoder",
         hidden,
         count(config, "num_hidden_layers"),
-        count(config, "intermediate_size"),
+        max(1, count(config, "intermediate_size") // (2 if variant.halves_intermediate_size else 1)),
         heads,
         heads if latent else count(config, "num_key_value_heads", heads),
         head_dim,

@@ -32,12 +32,18 @@ class GatedMLP:
         self.intermediate_size, hidden, bias = wide, arch.hidden_size, arch.mlp_bias
         self.is_fused = variant.mlp == "gate_up"
         self.module = tape.module(prefix)
+
+        def projection(name: str, out: int, into: int) -> Module:
+            return tape.projection(
+                f"{prefix}.{variant.names.get(name, name)}", out, into, *([out] if bias else [])
+            )
+
         if self.is_fused:
             self.gate = tape.projection(f"{prefix}.gate_up_proj", 2 * wide, hidden)
         else:
-            self.gate = tape.projection(f"{prefix}.gate_proj", wide, hidden, *([wide] if bias else []))
-            self.up = tape.projection(f"{prefix}.up_proj", wide, hidden, *([wide] if bias else []))
-        self.down = tape.projection(f"{prefix}.down_proj", hidden, wide, *([hidden] if bias else []))
+            self.gate = projection("gate_proj", wide, hidden)
+            self.up = projection("up_proj", wide, hidden)
+        self.down = projection("down_proj", hidden, wide)
         self.act = tape.module(f"{prefix}.act_fn")
 
     def compute(self, tape: ForwardTape, y: ActivationTensor, rows: int, hidden: int) -> ActivationTensor:

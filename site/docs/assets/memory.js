@@ -61,8 +61,10 @@ const gpuOf = ({ card, memory }) => (card && card !== AMOUNT ? card : `${memory}
 /** The verdict in words: what `nvidia-smi` should show, and what decides. */
 function verdict({ expected, limits }) {
   const words = { fits: "It fits", tight: "It is tight", "does not fit": "It does not fit", unknown: "It is not known whether it fits" };
-  const high = Math.max(expected.low, limits.gpu_verdict === "does not fit" ? expected.high : Math.min(expected.high, Math.max(limits.gpu, expected.low)));
-  const range = `${(expected.low / 2 ** 30).toFixed(1)} to ${(high / 2 ** 30).toFixed(1)} GiB expected in nvidia-smi`;
+  const least = expected.low - expected.cached_at_least;
+  const low = Math.max(least, Math.min(expected.low, limits.gpu));
+  const high = Math.max(low, limits.gpu_verdict === "does not fit" ? expected.high : Math.min(expected.high, Math.max(limits.gpu, low)));
+  const range = `${(low / 2 ** 30).toFixed(1)} to ${(high / 2 ** 30).toFixed(1)} GiB expected in nvidia-smi`;
   const why = limits.gpu_reason ? ` ${limits.gpu_reason[0].toUpperCase()}${limits.gpu_reason.slice(1)}.` : "";
   return `${words[limits.gpu_verdict]}: ${range}; the GPU has ${(limits.gpu / 2 ** 30).toFixed(1)} GiB.${why}`;
 }
