@@ -1,9 +1,9 @@
 """Compare the expected memory in `nvidia-smi` with published measurements: `python -m tests.parity.published`.
 
 `tests/memory/published.jsonl` has one run per line: its source, options, card, and what it used (null: it ran out of
-memory). `measures` is `reserved` if torch measured it. `length_is_limit` marks runs whose samples may be shorter than
-the stated length. The predictions use no information about the measured value. `--write` puts the table into the
-guide.
+memory). `measures` is `reserved` or `allocated` if torch measured it. `length_is_limit` marks runs whose samples may be
+shorter than the stated length. `without_deepspeed` has the dtypes of a run without DeepSpeed; see `torch_training`.
+The predictions use no information about the measured value. `--write` puts the table into the guide.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from dsconfig.launch.config_source import read_config_source
 from dsconfig.memory import RequestedLimits
 from dsconfig.resolve.memory import estimate_request
 from dsconfig.resolve.memory_options import MemoryOptions
+from tests.parity.torch_training import TorchPrecision, estimate_without_deepspeed
 
 DATA = Path(__file__).parent.parent / "memory" / "published.jsonl"
 GUIDE = Path(__file__).parent.parent.parent / "site" / "docs" / "guides" / "memory.md"
@@ -30,6 +31,7 @@ START, END = (
 GIB = 1 << 30
 UNITS = {"GB": 10**9 / GIB, "GiB": 1.0}
 NEAR = 0.15
+WITHOUT, ALL = "without DeepSpeed", "all with DeepSpeed"
 
 
 class Comparison(NamedTuple):
@@ -45,6 +47,11 @@ class Comparison(NamedTuple):
         """GiB of a GPU; None if it ran out of memory."""
         value = self.run["measured"]
         return None if value is None else value * UNITS[self.run["unit"]]
+
+    @property
+    def stratum(self) -> str:
+        """Kind of run, for the summary."""
+        return WITHOUT if "without_deepspeed" in self.run else self.run["stratum"]
 
     @property
     def error(self) -> float | None:
@@ -64,14 +71,19 @@ def compare(run: Mapping[str, Any]) -> Comparison:
     }
     gpu = parse_gpu_memory(run["gpu"])
     options["frozen_models"] = tuple(options.get("frozen_models", ()))
-    estimate = estimate_request(
-        read_config_source(config), MemoryOptions(**options, gpu_bytes=gpu.least)
-    ).answer()
+    request = estimate_request(read_config_source(config), MemoryOptions(**options, gpu_bytes=gpu.least))
+    torch = run.get("without_deepspeed")
+    if torch is None:
+        estimate = request.answer()
+    else:
+        estimate = estimate_without_deepspeed(request, TorchPrecision(**torch))
     assert estimate.device is not None
     verdict = RequestedLimits(gpu, None).gpu_verdict(estimate).word
-    low, high = estimate.device.low, estimate.device.high(gpu.least)
+    low, high = estimate.device.low(gpu.least), estimate.device.high(gpu.least)
     if run.get("measures") == "reserved":  # `max_memory_reserved`, without what torch cannot see
         low, high = low - estimate.device.overhead[0], high - estimate.device.overhead[1]
+    if run.get("measures") == "allocated":  # `max_memory_allocated`
+        low, high = estimate.device.allocated, estimate.device.bound
     return Comparison(run, low / GIB, high / GIB, verdict)
 
 
@@ -85,9 +97,10 @@ def summary(results: list[Comparison]) -> Iterator[str]:
     head = ("runs", "measured", "median error", "within 15 %", "in the range", "ran, `does not fit`")
     yield f"| {' | '.join((*head, 'out of memory, `fits`'))} |"
     yield "|---|---|---|---|---|---|---|"
-    strata = dict.fromkeys(result.run["stratum"] for result in results)
-    for name in (*strata, "all"):
-        chosen = [result for result in results if name in ("all", result.run["stratum"])]
+    strata = dict.fromkeys(result.stratum for result in results if result.stratum != WITHOUT)
+    for name in (*strata, ALL, WITHOUT):
+        is_all = name == ALL
+        chosen = [run for run in results if run.stratum == name or (is_all and run.stratum != WITHOUT)]
         errors = [abs(result.error) for result in chosen if result.error is not None]
         ran = [result for result in chosen if result.measured is not None]
         failed = [result for result in chosen if result.measured is None]
@@ -105,13 +118,13 @@ def summary(results: list[Comparison]) -> Iterator[str]:
 
 
 def table(results: list[Comparison]) -> Iterator[str]:
-    """One row for each run."""
+    """One row for each run, those without DeepSpeed last."""
     yield "| run | tokens | measured, GiB | expected, GiB | error | verdict |"
     yield "|---|---|---|---|---|---|"
-    for result in results:
+    for result in sorted(results, key=lambda result: result.stratum == WITHOUT):
         run, measured, error = result.run, result.measured, result.error
         cells = (
-            f"[{run['name']}]({run['source']})",
+            f"[{run['name']}]({run['source']})" + ("" if result.stratum != WITHOUT else f", {WITHOUT}"),
             f"{run['options'].get('micro', 1)} × {run['options']['sequence_length']:,}",
             "out of memory" if measured is None else f"{measured:.1f}",
             f"{result.low:.1f} to {result.high:.1f}",
