@@ -41,7 +41,7 @@ def rules_matching_selector(selector: str, rules: Mapping[str, str]) -> frozense
     # A shorter prefix such as `D` would select every rule, which is what `ALL` is for.
     if code[:3] == "DSC":
         return frozenset(each for each in rules if each.startswith(code))
-    from dsconfig.rules._former_rule_names import FORMER_NAMES
+    from dsconfig.rules import FORMER_NAMES
 
     current = FORMER_NAMES.get(selector, selector)
     return frozenset(each for each, name in rules.items() if name == current)

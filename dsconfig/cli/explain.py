@@ -117,7 +117,7 @@ def _rule_page(rule: Rule, style: TerminalStyle) -> str:
         facts.append(f"Releases: {rule.since or 'the first'} to {rule.until or 'the latest'}")
     if rule.source:
         facts.append(f"Source: {rule.source}")
-    from dsconfig.rules._former_rule_names import former_names
+    from dsconfig.rules import former_names
 
     if former := former_names(rule.name):
         facts.append(f"Former name: {', '.join(former)}")

@@ -136,10 +136,10 @@ def _job_of_overrides(
         _set_value(values, each)
     composed = composed._replace(data=values)
     resolved = resolved_values(values)
-    found = None if resolved is None else job_with_path(primary, composed, resolved)
-    if found is None:
+    job_and_path = None if resolved is None else job_with_path(primary, composed, resolved)
+    if job_and_path is None:
         return None
-    job, path = found
+    job, path = job_and_path
     config = _config_at(resolved, path, job)
     if config is None:
         return None

@@ -178,8 +178,8 @@ def find_omegaconf_job(launch: Document) -> LaunchedJob | None:
         return None
     composed = compose_defaults(launch, data)
     values = resolved_values(composed.data)
-    found = None if values is None else job_with_path(launch, composed, values)
-    return None if found is None else found[0]
+    job_and_path = None if values is None else job_with_path(launch, composed, values)
+    return None if job_and_path is None else job_and_path[0]
 
 
 def resolved_values(data: Json) -> Any:

@@ -23,7 +23,7 @@ from dsconfig.rules._effective_values import (
     training_dtype,
     uses_bf16_optimizer,
 )
-from dsconfig.rules._program_versions import program_versions
+from dsconfig.rules._job_programs import program_versions
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:

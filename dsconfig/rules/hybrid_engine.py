@@ -9,8 +9,8 @@ from dsconfig.core.wording import join_alternatives
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.rules._batch_triplet import divisors
+from dsconfig.rules._job_programs import program_versions
 from dsconfig.rules._model_facts import has_model, trained_model
-from dsconfig.rules._program_versions import program_versions
 
 
 @rule(

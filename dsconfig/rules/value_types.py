@@ -14,8 +14,8 @@ from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding, SkipRule
 from dsconfig.model.key import HALF, SCRIPT
 from dsconfig.model.key_table import child_section, keys_along_path, keys_of_section_class
-from dsconfig.rules._consumer_behavior import consumer_label
 from dsconfig.rules._effective_values import training_dtype
+from dsconfig.rules._job_programs import consumer_label
 from dsconfig.rules._suggest_section import format_key
 
 # Rejected values, and their effect.

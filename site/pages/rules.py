@@ -10,8 +10,7 @@ from itertools import groupby
 from dsconfig.cli.markdown_to_terminal import dedent_docstring
 from dsconfig.cli.output_files import unified_diff_lines
 from dsconfig.fix.apply_fixes import FixResult, fix
-from dsconfig.rules import RULES, Rule
-from dsconfig.rules._former_rule_names import former_names
+from dsconfig.rules import RULES, Rule, former_names
 from pages import deepspeed_messages, key_entries, markdown
 from tests.examples import Example, examples
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dsconfig.check.rule_selector import expand_selectors, rule_names_by_code, rules_matching_selector
-from dsconfig.rules._former_rule_names import FORMER_NAMES
+from dsconfig.rules import FORMER_NAMES
 
 from .conftest import Runs
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import pytest
 
-from dsconfig.rules._former_rule_names import FORMER_NAMES
+from dsconfig.rules import FORMER_NAMES
 from tests.readme import DOCS, ROOT
 
 PRIVATE: dict[str, str] = {

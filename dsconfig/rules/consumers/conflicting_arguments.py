@@ -13,7 +13,7 @@ from dsconfig.launch.framework_checks import FailedFrameworkCheck, failed_framew
 from dsconfig.launch.hostfile import span_of_line
 from dsconfig.launch.launched_job import LaunchedJob
 from dsconfig.launch.lightning_strategies import lightning_problems
-from dsconfig.rules._consumer_behavior import consumer_label
+from dsconfig.rules._job_programs import consumer_label
 from dsconfig.rules._suggest_section import format_key
 from dsconfig.rules.consumers.program_calls import first_uses
 

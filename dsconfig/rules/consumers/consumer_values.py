@@ -12,15 +12,15 @@ from dsconfig.evaluation.rule import EffectiveValueIs, KeyIsRequired, KeyMustBeA
 from dsconfig.evaluation.rule_context import MISSING, Context, Finding
 from dsconfig.job.consumers import HUGGING_FACE
 from dsconfig.job.consumers.consumer_versions import version_includes_change
-from dsconfig.rules._consumer_behavior import (
+from dsconfig.rules._effective_values import effective_stage, related_stage, stage_path
+from dsconfig.rules._fixes import remove_key
+from dsconfig.rules._job_programs import (
     FILL,
     INIT,
     consumer_has_change,
     consumer_label,
     is_overwritten_by_accelerate,
 )
-from dsconfig.rules._effective_values import effective_stage, related_stage, stage_path
-from dsconfig.rules._fixes import remove_key
 from dsconfig.rules._suggest_section import format_key
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms

@@ -26,8 +26,8 @@ from dsconfig.job.consumers.accelerate_launch_file import (
     words_available_in_version,
     zero_stage_of_block,
 )
-from dsconfig.rules._consumer_behavior import consumer_has_change
 from dsconfig.rules._fixes import remove_key
+from dsconfig.rules._job_programs import consumer_has_change
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.job.consumers.accelerate_launch_file import BLOCK, LINK, deepspeed_block
 from dsconfig.rules._effective_values import PARAM, effective_stage, offload_device
-from dsconfig.rules._program_versions import program_versions
+from dsconfig.rules._job_programs import program_versions
 from dsconfig.rules.consumers.program_calls import at_stage, first_uses, is_named
 
 _STEPS = "gradient_accumulation_steps"

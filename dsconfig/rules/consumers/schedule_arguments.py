@@ -10,8 +10,8 @@ from dsconfig.core.wording import quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.rules._built_class import ADAM, BuiltClass, built_optimizer, built_scheduler, configured_params
-from dsconfig.rules._consumer_behavior import consumer_has_change
 from dsconfig.rules._effective_values import as_number
+from dsconfig.rules._job_programs import consumer_has_change
 
 # The Trainer creates an optimizer and a schedule only if the config has no section for them.
 

@@ -10,7 +10,6 @@ from dsconfig.core.wording import quote_value
 from dsconfig.evaluation.rule import KeyEquals, KeyMustBeAbsent, SchemaCondition, rule
 from dsconfig.evaluation.rule_context import MISSING, Context, Finding
 from dsconfig.job.consumers import HUGGING_FACE
-from dsconfig.rules._consumer_behavior import consumer_label
 from dsconfig.rules._effective_values import (
     OPTIMIZER,
     describe_stage,
@@ -25,6 +24,7 @@ from dsconfig.rules._effective_values import (
     training_dtype,
 )
 from dsconfig.rules._fixes import remove_key
+from dsconfig.rules._job_programs import consumer_label
 
 # `fp16`, `bf16` and `torch_autocast`: conflicts, and sections that are not enabled.
 

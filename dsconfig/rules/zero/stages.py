@@ -18,7 +18,6 @@ from dsconfig.evaluation.rule import (
 from dsconfig.evaluation.rule_context import Context, Finding
 from dsconfig.job.consumers import HUGGING_FACE
 from dsconfig.model.key_table import ZERO_STAGES
-from dsconfig.rules._consumer_behavior import consumer_label
 from dsconfig.rules._effective_values import (
     OPTIMIZER,
     STAGE,
@@ -32,6 +31,7 @@ from dsconfig.rules._effective_values import (
     zero_section,
 )
 from dsconfig.rules._fixes import differs_from_default, remove_key, rename_key, report_keys_without_effect
+from dsconfig.rules._job_programs import consumer_label
 
 # The stage itself: absent, without fp16, or too low to load a checkpoint.
 

@@ -1,4 +1,4 @@
-"""Determine program versions: pinned by the repository, given by the user, or installed with DeepSpeed."""
+"""Describe the programs of a job: the name and changes of the consumer, and the versions of any program."""
 
 from __future__ import annotations
 
@@ -6,6 +6,15 @@ from dsconfig.core.json_types import NamedTuple
 from dsconfig.core.releases import installed_version
 from dsconfig.core.version_ranges import VersionRange, parse_version_range
 from dsconfig.evaluation.rule_context import Context
+from dsconfig.job.consumers import consumer_versions
+
+TYPE_CHECKING = False  # importing typing for it would cost 2 ms
+if TYPE_CHECKING:
+    from dsconfig.core.json_types import KeyPath
+
+
+FILL = "accelerate utils/dataclasses.py:DeepSpeedPlugin.deepspeed_config_process"
+INIT = "accelerate utils/dataclasses.py:DeepSpeedPlugin.__post_init__"
 
 
 class ProgramVersions(NamedTuple):
@@ -38,3 +47,20 @@ def program_versions(ctx: Context, program: str) -> ProgramVersions | None:
     if installed_version("deepspeed") is None or (version := installed_version(program)) is None:
         return None
     return ProgramVersions(parse_version_range(f"=={version}"), f"{version} (installed)")
+
+
+def consumer_label(ctx: Context) -> str:
+    """Return the consumer's name for messages."""
+    return "the Trainer" if ctx.consumer == "transformers" else ctx.consumer.capitalize()
+
+
+def consumer_has_change(ctx: Context, change: str) -> bool:
+    """Return whether the consumer's version includes a change listed in `consumer_versions`."""
+    return consumer_versions.version_includes_change(change, ctx.consumer, ctx.version)
+
+
+def is_overwritten_by_accelerate(ctx: Context, path: KeyPath) -> bool:
+    """Return whether Accelerate overwrites a key before it looks for unresolved "auto" values."""
+    if path == ("zero_allow_untested_optimizer",):
+        return "optimizer" not in ctx.data
+    return path == ("steps_per_print",)
