@@ -303,7 +303,7 @@ class Context:
         return value
 
     def _skip_if_unknown(self, absent: str, value: Json) -> None:
-        """Raise SkipRule if `value`, or whether the key is present at all, is known only at run time."""
+        """Raise SkipRule if `value`, or the presence of the key at path `absent`, is known only at run time."""
         if value is UNKNOWN:
             raise SkipRule
         if self._open:

@@ -195,7 +195,7 @@ def _shift_diagnostic(diagnostic: Diagnostic, above: Iterable[int]) -> Diagnosti
 
 
 def _lines_with_ends(text: str) -> list[str]:
-    """Split a text into lines with their line ends, counted as in locations."""
+    """Split a text into lines, keeping the line endings; lines are numbered as in diagnostic locations."""
     return [text[start:end] for start, end in pairwise((*line_starts(text), len(text)))]
 
 

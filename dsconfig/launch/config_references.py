@@ -545,7 +545,7 @@ def _consumer_of_command_flag(
 
 
 def _program_started_by_command(command: str) -> str:
-    """Return the program that a command starts as a path or module name, or an empty string if there is none."""
+    """Return the path or module name of the program that a command starts, or an empty string if there is none."""
     words = re.findall(_PATH, command)
     for last, word in zip(reversed(["", *words[:-1]]), reversed(words), strict=True):
         if last == "-m" and not word.startswith(_LAUNCHERS):

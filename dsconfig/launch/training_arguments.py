@@ -469,8 +469,8 @@ def _add_pipeline_degree(
 ) -> list[ParallelDegree]:
     """Add the pipeline degree if the job's program builds a `PipelineModule`.
 
-    A pipelined model brings its own grid, by which DeepSpeed divides the batch:
-    deepspeed/__init__.py:initialize.
+    A pipelined model has its own process grid, from which DeepSpeed takes the data-parallel size
+    (deepspeed/__init__.py:initialize, runtime/pipe/engine.py:PipelineEngine).
     """
     text = _read_program_source(job)
     if not _PIPELINE_MODULE.search(text) or any(each.kind == "pipeline" and each.divides for each in degrees):

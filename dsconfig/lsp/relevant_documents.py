@@ -118,7 +118,7 @@ def is_draft_config(text: OpenDocument) -> bool:
 
 
 def has_config_name(name: str) -> bool:
-    """Return whether a file name is typical for configs."""
+    """Return whether a file name looks like that of a config."""
     return _name_matches_pattern(name, CONFIG)
 
 

@@ -39,7 +39,7 @@ class ConfigValues:
         return self.values.get(key) is False
 
     def count(self, key: str, default: int = 0) -> int:
-        """Return a number of elements from the config, capped at `LARGEST`."""
+        """Return the element count that a key sets, capped at `LARGEST`."""
         value = self.values.get(key, default)
         return int(max(0, min(value, LARGEST))) if isinstance(value, (int, float)) else default
 

@@ -305,7 +305,7 @@ def _reject_muon(values: ConfigValues, quirks: ReleaseQuirks) -> None:
 
 
 def _reject_half_masters(values: ConfigValues) -> None:
-    """Reject half-precision master weights that DeepSpeed rejects, or that were not measured."""
+    """Reject half-precision master weights if DeepSpeed does, or if no recorded engine uses them."""
     half = values.half_dtype
     key = f"{half}.{half}_master_weights_and_grads"
     if not half or not values.flag(key):

@@ -63,7 +63,7 @@ class CsvMonitor(Section):
 
 
 class Comet(Section):
-    """Comet; requires the `comet_ml` package. Absent keys come from Comet's own settings."""
+    """Logging to Comet; requires the `comet_ml` package. Keys that are not set default to Comet's own settings."""
 
     SOURCE = "monitor/config.py:CometConfig"
     READS = (SectionReading("pydantic", since="0.14.3", unknown="rejected", drops_auto=True),)

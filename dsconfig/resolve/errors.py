@@ -55,7 +55,7 @@ class UnknownWorldSizeError(ResolveError):
 
     Attributes:
         formula: the batch as a formula in the number of GPUs; None if there is none.
-        source: the file that leaves the world size to the run, in words; empty if no file does.
+        source: description of the file that leaves the world size open until the run; empty if there is none.
         advice: further hints, one line each.
     """
 

@@ -506,7 +506,7 @@ def switch_derivations() -> Iterator[ValueDerivation]:
 
 
 def other_derivations() -> Iterator[ValueDerivation]:
-    """Yield the derivations of values in all other sections and at the top level."""
+    """Yield the derivations that are not about ZeRO, precision or switches."""
     config = "runtime/config.py:DeepSpeedConfig._initialize_params"
     yield ValueDerivation("optimizer.type", _find_optimizer_type, config)
     for section in ("optimizer", "scheduler"):

@@ -64,9 +64,9 @@ def compression_group_not_an_object(ctx: Context) -> Iterator[Finding]:
 def shared_parameters_outside_technique(ctx: Context) -> Iterator[Finding]:
     """`shared_parameters` is set directly in `compression_training`, and DeepSpeed fails on it.
 
-    The key belongs in one of the techniques, and has no effect outside them. But DeepSpeed reads it there by
-    mistake when it checks whether weights are quantized: it validates the object as that of
-    `weight_quantization`, and up to 0.19.2 uses a name that no longer exists if `enabled` is true.
+    The key belongs in one of the techniques. When DeepSpeed checks whether weights are quantized, it mistakenly
+    reads the key here too, and validates the object as the `shared_parameters` of `weight_quantization`. Up to
+    0.19.2, if `enabled` is true, it also uses a name that no longer exists.
 
     Bad, release 0.18.9:
 
@@ -250,7 +250,8 @@ def snip_momentum_dense_ratio_out_of_bounds(ctx: Context) -> Iterator[Finding]:
 def snip_momentum_ends_before_it_begins(ctx: Context) -> Iterator[Finding]:
     """`schedule_offset_end` is before `schedule_offset`, which snip_momentum does not allow.
 
-    `schedule_offset` defaults to 1000 and the end to the same step, so an end alone must be at least 1000.
+    `schedule_offset` defaults to 1000, and `schedule_offset_end` to `schedule_offset`. If only the end is set, it
+    must be at least 1000.
 
     Bad:
 

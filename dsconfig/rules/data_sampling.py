@@ -279,7 +279,7 @@ def unsupported_curriculum_schedule(ctx: Context) -> Iterator[Finding]:
                 path,
                 f"{format_key(path)} is {quote_value(schedule_type)}, but DeepSpeed accepts only "
                 f"{join_alternatives(types, 'and')}",
-                help=f"use {join_alternatives(types)}; the fixed types require keys in `schedule_config`",
+                help=f"use {join_alternatives(types)}, and set the keys that the type requires in `schedule_config`",
                 effect=curriculum.effect,
             )
 
@@ -332,7 +332,7 @@ def curriculum_steps_of_wrong_length(ctx: Context) -> Iterator[Finding]:
 def curriculum_step_off_tensor_cores(ctx: Context) -> Iterator[Finding]:
     """`difficulty_step` of a curriculum by sequence length is not a multiple of 8.
 
-    Sequence lengths are then not multiples of 8 either, which slows down 16-bit matrix products on tensor
+    Not all sequence lengths are then multiples of 8, which slows down 16-bit matrix products on tensor
     cores. DeepSpeed logs a warning.
 
     Bad, release 0.18.9:
@@ -356,8 +356,9 @@ def curriculum_step_off_tensor_cores(ctx: Context) -> Iterator[Finding]:
         if is_by_length and uses_step and isinstance(step, int) and step % 8:
             yield ctx.at(
                 (*curriculum.path, "schedule_config", "difficulty_step"),
-                f"`difficulty_step` is {quote_value(step)}, so sequence lengths are not multiples of 8",
-                help="use a multiple of 8, which is efficient on tensor cores",
+                f"`difficulty_step` is {quote_value(step)}, so not all sequence lengths are multiples of 8, which is"
+                " slower on tensor cores",
+                help="use a multiple of 8",
             )
 
 

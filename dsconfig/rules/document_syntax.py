@@ -73,7 +73,7 @@ _PARSERS = {"hjson": "DeepSpeed's Hjson parser", "json": "a strict JSON parser",
 def _problem_message(ctx: Context, group: list[TextProblem]) -> str:
     """Describe a group of text problems and the parsers that reject them."""
     if group[0].kind != YAML_TEXT:
-        return f"{_describe_group(group)}: {_parser_clause(ctx)} rejects the file"
+        return f"{_describe_group(group)}: {_parser_clause(ctx)}"
     if ctx.consumer != "deepspeed":
         consumer = f"{ctx.consumer.capitalize()}, which parses strict JSON"
     else:
@@ -83,10 +83,10 @@ def _problem_message(ctx: Context, group: list[TextProblem]) -> str:
 
 def _parser_clause(ctx: Context) -> str:
     if ctx.parser == "json" and ctx.consumer == "deepspeed":
-        return f"DeepSpeed {ctx.release_name} parses strict JSON (Hjson since 0.8.1) and"
+        return f"DeepSpeed {ctx.release_name} parses the file as strict JSON (as Hjson since 0.8.1) and rejects it"
     if ctx.parser == "json":
-        return f"{ctx.consumer.capitalize()} parses strict JSON and"
-    return _PARSERS[ctx.parser]
+        return f"{ctx.consumer.capitalize()} parses the file as strict JSON and rejects it"
+    return f"{_PARSERS[ctx.parser]} rejects the file"
 
 
 @rule("DSC001", effect="rejected", source=SOURCE, reads="text")
@@ -127,7 +127,7 @@ def _describe_group(group: list[TextProblem]) -> str:
         return f"`{group[-1].detail}` is never closed"
     if first.kind == "unclosed":
         return f"a {'comment' if first.detail == '/*' else 'string'} is never closed, {quote_value(first.detail)}"
-    places = f", in {count} places" if count > 1 else ""
+    places = f" ({count} occurrences)" if count > 1 else ""
     if json_word(first):
         words = join_alternatives(dict.fromkeys(f"`{python_word(problem)}`" for problem in group), "and")
         return f"{words} {'is' if count == 1 else 'are'} Python syntax{places}"

@@ -451,7 +451,7 @@ def _report_changed_default(ctx: Context, path: KeyPath, change: _ChangedDefault
     )
     return ctx.at(
         path,
-        f"`{dotted_path(path)}` is not set, and its default differs within the target: {before}, then {later}",
+        f"`{dotted_path(path)}` is not set, and its default changes within the target releases: {before}, then {later}",
         help=f"set `{key}` to {after}"
         if before == after
         else f"set `{key}` to {before} for the old default, or to {after} for the new one",

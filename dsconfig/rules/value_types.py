@@ -61,7 +61,7 @@ def note_on_unchecked_value(ctx: Context, rejection: RejectionEvent) -> str:
     """Return the end of a message, for a value that is not checked when the config is loaded."""
     if effect_of_unexpected_value(ctx, rejection) == "rejected":
         return ""
-    return "; DeepSpeed does not check it when it loads the file"
+    return "; the value is not checked when the config is loaded"
 
 
 # Sections that the engine may never open, so that a wrong value in them does not certainly fail.

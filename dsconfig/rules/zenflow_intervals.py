@@ -51,7 +51,7 @@ def zenflow_update_left_to_auto(ctx: Context) -> Iterator[Finding]:
             f'`update_interval` is `"auto"`{default}: DeepSpeed sets gradient accumulation to 0 and divides'
             " every"
             " loss by it, so all weights become NaN",
-            help=f"set `{_UPDATE}` to a number, the same as `gradient_accumulation_steps`",
+            help=f"set `{_UPDATE}` to the value of `gradient_accumulation_steps`",
             part="value" if ctx.has(_UPDATE) else "key",
         )
 

@@ -122,7 +122,7 @@ _SHOWN = 6
 
 @dataclass(frozen=True, slots=True)
 class ElasticJob:
-    """A DeepSpeed config with its plan, and the number of nodes and processes that may train it."""
+    """A DeepSpeed config with its plan, and the numbers of nodes and processes that the job may use."""
 
     config: Mapping[str, Json] = field(repr=False)
     plan: Plan = field(repr=False)

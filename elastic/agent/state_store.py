@@ -220,7 +220,7 @@ class StateStore:
         self._call(lambda: self._store.compare_set(self._key(f"alarm/{self._writer}"), "", "none"))
 
     def alarm(self, node: str) -> None:
-        """Alarm a marked node, which then reads the state before renewing its lease."""
+        """Alert a node, so that it reads the state before renewing its lease."""
         self._alarms += 1
         text = f"{self._writer}/{self._alarms}"  # unique
         self._call(lambda: self._store.set(self._key(f"alarm/{node}"), text))

@@ -14,7 +14,7 @@ class QuantizedGradients(Feature):
     engine: DeepSpeedZeroOptimizerStage3
 
     def reduce(self, weights: list[ModelParameter], comm_itemsize: int) -> bool:
-        """Reduce each gradient of a bucket as int4 (`all_to_all_quant_reduce`), except on a single node."""
+        """Reduce a bucket with `all_to_all_quant_reduce`, or return False on one node to leave it to the engine."""
         setup, ledger, engine = self.setup, self.ledger, self.engine
         if not engine.ranks_of(weights[0]) > setup.gpus_per_node > 0:
             return False

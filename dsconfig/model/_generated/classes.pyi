@@ -427,7 +427,7 @@ class CsvMonitor(Section):
     job_name: str
 
 class Comet(Section):
-    """Comet; requires the `comet_ml` package. Absent keys come from Comet's own settings."""
+    """Logging to Comet; requires the `comet_ml` package. Keys that are not set default to Comet's own settings."""
     def __init__(self, **values: Unpack[dicts.CometDict]) -> None: ...
     enabled: bool
     samples_log_interval: int

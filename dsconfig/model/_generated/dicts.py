@@ -1078,7 +1078,7 @@ class CsvMonitorDict(TypedDict, total=False):
     """Name of the run, used as a subdirectory of `output_path`; runs with the same name append to the same files.\n\n- Accepts: a string\n- Default: `"DeepSpeedJobName"`\n- Releases: 0.6.6 and later"""
 
 class CometDict(TypedDict, total=False):
-    """Comet; requires the `comet_ml` package. Absent keys come from Comet's own settings."""
+    """Logging to Comet; requires the `comet_ml` package. Keys that are not set default to Comet's own settings."""
     enabled: bool
     """Send metrics to Comet, from rank 0 only.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.14.3 and later"""
     samples_log_interval: int

@@ -71,8 +71,8 @@ def unsupported_auto(ctx: Context) -> Iterator[Finding]:
         )
         yield ctx.at(
             path,
-            f'{format_key(path)} is `"auto"`, but {consumer_label(ctx)} does not resolve it and raises: '
-            f"`{dotted_path(path)}` is not found in kwargs",
+            f'{format_key(path)} is `"auto"`, but {consumer_label(ctx)} does not resolve it and raises '
+            f'"`{dotted_path(path)}` not found in kwargs"',
             help=f"set it to a value: only Transformers' Trainer resolves it, from {trainer_argument}"
             if trainer_argument
             else "set it to a value, or remove it",

@@ -413,7 +413,7 @@ def model_loaded_on_one_rank_first(ctx: Context) -> Iterator[Finding]:
 def several_models_prepared(ctx: Context) -> Iterator[Finding]:
     """The program trains several models with a single `Accelerator`.
 
-    Accelerate makes one engine of each call of `prepare`. It raises "You can't use same `Accelerator()` instance with
+    Accelerate creates one engine per call of `prepare`. It raises "You can't use same `Accelerator()` instance with
     multiple models when using DeepSpeed" for two models in one call, and before 1.0 also for a second call. Since
     1.0, `accelerator.backward` calls the engine of the first model, whichever model the loss comes from.
 

@@ -266,7 +266,7 @@ def gradients_accumulated_in_int8(ctx: Context) -> Iterator[Finding]:
             _ACCUMULATION,
             f"`grad_accum_dtype` is {quote_value(ctx.value(_ACCUMULATION))}: gradients lose nearly all"
             " of their information when they accumulate in 8-bit integers",
-            help='use "fp32", "bf16" or "fp16", or remove the key',
+            help='use `"fp32"`, `"bf16"` or `"fp16"`, or remove the key',
         )
 
 

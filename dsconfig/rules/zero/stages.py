@@ -299,8 +299,7 @@ def auto_without_stage3_prefix(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             path,
             f'`{short_name}` is `"auto"`, which {consumer_label(ctx)} resolves only under the name `{name}`: it'
-            " raises that "
-            f"`{ZERO}.{short_name}` is not found in kwargs",
+            f' raises "`{ZERO}.{short_name}` not found in kwargs"',
             help=f"rename it to `{name}`",
             fix=rename_key(ctx, ctx.written_path(path), name, "auto", title=f"rename to `{name}`"),
         )
