@@ -141,10 +141,12 @@ def _explain_advisory(word: str, style: TerminalStyle) -> str | None:
 
 def _explain_key(word: str, style: TerminalStyle) -> str | None:
     from dsconfig.model.key_description import key_page, section_members
+    from dsconfig.model.key_table import INFERENCE_ROOT, ROOT
 
     text = key_page(word)
     if text is None:
-        matches = [path for path in _all_key_paths() if path.endswith(f".{word}")]
+        # The ZeRO section of an inference config has the keys of `zero_optimization`, which more people mean.
+        matches = next(filter(None, (_paths_ending_with(word, root) for root in (ROOT, INFERENCE_ROOT))), [])
         if len(matches) > 1:
             listed = matches if len(matches) <= 8 else [*matches[:7], "..."]
             fail_with_usage_error(f"`{word}` matches several keys: {_join_words(listed)}")
@@ -206,10 +208,20 @@ def _names_containing(word: str, names: Iterable[str]) -> list[str]:
 
 
 def _all_key_paths() -> list[str]:
-    from dsconfig.model.key_table import INFERENCE_ROOT, iter_keys
+    from dsconfig.model.key_table import INFERENCE_ROOT, ROOT
 
-    paths = [*iter_keys(), *iter_keys(root=INFERENCE_ROOT)]
-    return list(dict.fromkeys(".".join(path) for path, _ in paths))
+    return list(dict.fromkeys([*_key_paths(ROOT), *_key_paths(INFERENCE_ROOT)]))
+
+
+def _paths_ending_with(key: str, root: str) -> list[str]:
+    """Return the paths of nested keys with this name, in the configs of a root section."""
+    return [path for path in _key_paths(root) if path.endswith(f".{key}")]
+
+
+def _key_paths(root: str) -> list[str]:
+    from dsconfig.model.key_table import iter_keys
+
+    return list(dict.fromkeys(".".join(path) for path, _ in iter_keys(root=root)))
 
 
 def _join_words(words: list[str]) -> str:

@@ -81,7 +81,7 @@ def _inference_page() -> str:
         "The keys of a config that `deepspeed.init_inference` reads, in DeepSpeed 0.7.6 and later. "
         "Its section `zero` has the keys of [`zero_optimization`](zero_optimization.md)."
     )
-    return markdown.page("Keys of inference configs", description, head, *entries, more=HIGH)
+    return markdown.page("Keys of inference configs", description, head, *entries, more=LOW)
 
 
 def _entry(path: str, name: str) -> str:

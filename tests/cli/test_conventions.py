@@ -208,7 +208,10 @@ def test_what_is_missing_is_told_with_an_example(here: Path, spawn: Spawns) -> N
     assert (plan.code, '"elasticity": {"enabled": true' in plan.err) == (1, True)
     assert "for example `dsconfig elastic run --nnodes" in spawn("elastic", "run").err
     assert "`stage`" not in spawn("explain", "zero").out
-    assert "`zero_optimization`" in spawn("explain", "zero").err
+    assert "`zero_optimization`" in spawn("explain", "zero_optimisation").err
+    assert "`zero_optimization`" in spawn("explain", "zero").out, (
+        "a key of inference configs, which points on"
+    )
     assert "\n  stage  " in spawn("explain", "zero_optimization").out
 
 

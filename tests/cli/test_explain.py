@@ -37,10 +37,16 @@ def test_color_marks_the_page(run: Runs) -> None:
 
 @pytest.fixture
 def described(monkeypatch: pytest.MonkeyPatch) -> None:
-    descriptions = {"zero_optimization.stage": "How much is **partitioned**:\n\n```json\n{}\n```\n"}
+    descriptions = {
+        "zero_optimization.stage": "How much is **partitioned**:\n\n```json\n{}\n```\n",
+        "quant.bits": "Bits of a weight.\n",
+    }
     paths = [("zero_optimization", "stage"), ("a", "enabled"), ("b", "enabled")]
     monkeypatch.setattr("dsconfig.model.key_description.key_page", descriptions.get)
-    monkeypatch.setattr("dsconfig.model.key_table.iter_keys", lambda: ((path, None) for path in paths))
+    below = {"Config": paths, "InferenceConfig": [("zero", "stage"), ("quant", "bits")]}
+    monkeypatch.setattr(
+        "dsconfig.model.key_table.iter_keys", lambda root: ((path, None) for path in below[root])
+    )
 
 
 @pytest.mark.usefixtures("described")
@@ -50,6 +56,9 @@ class TestKeys:
 
     def test_by_the_last_part_where_only_one_key_has_it(self, run: Runs) -> None:
         assert run("explain", "stage").out == "How much is partitioned:\n\n    {}\n"
+
+    def test_a_key_of_inference_configs_only(self, run: Runs) -> None:
+        assert run("explain", "bits").out == "Bits of a weight.\n"
 
     def test_a_name_of_several_keys(self, run: Runs) -> None:
         result = run("explain", "enabled")

@@ -86,7 +86,7 @@ CELLS = [
     "ds['train_micro_batch_size_per_gpu'] = n\nengine = deepspeed.initialize(model=m, config=ds)",
     (
         'cfg = json.loads(\'\'\'{"train_batch_size": 8, "zero_optimization": {},'
-        ' "bf16": {"enabledd": true}}\'\'\')\nTrainingArguments(deepspeed=cfg)'
+        ' "bf16": {"enabledd": true}}\'\'\')\nTrainingArguments(deepspeed=cfg, bf16=True)'
     ),
     "def broken(:",
 ]
