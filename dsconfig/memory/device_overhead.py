@@ -178,13 +178,17 @@ class DeviceUsage:
     def low(self, capacity: int | None = None) -> int:
         """Return the lowest expected usage; torch releases cached segments before exceeding `capacity`."""
         least = self.allocated + self.overhead[0]
+        if capacity is not None and least >= capacity:  # without a simulation of the allocator
+            return least
         cached = least + self.cached_at_least
-        return cached if capacity is None else max(least, min(cached, capacity))
+        return cached if capacity is None else min(cached, capacity)
 
     def high(self, capacity: int | None = None) -> int:
         """Return the highest expected usage; torch releases cached segments before exceeding `capacity`."""
+        if capacity is not None and self.needed >= capacity:
+            return self.needed
         cached = max(self.bound, self.unlimited.reserved) + self.overhead[1]
-        return cached if capacity is None else max(self.needed, min(cached, capacity))
+        return cached if capacity is None else min(cached, capacity)
 
     def fits_despite_fragmentation(self, capacity: int, *, expandable: bool = False) -> bool:
         """Return whether torch can place every block within `capacity` even if memory is fragmented."""

@@ -87,9 +87,10 @@ def compare(run: Mapping[str, Any]) -> Comparison:
     return Comparison(run, low / GIB, high / GIB, verdict)
 
 
-def comparisons(step: int = 1) -> list[Comparison]:
-    """Predict every run, or every second one and so on."""
-    return [compare(json.loads(line)) for line in DATA.read_text().splitlines()[::step]]
+def comparisons(step: int = 1, *, without_deepspeed: bool = True) -> list[Comparison]:
+    """Predict every run, or every second one and so on; optionally only those with DeepSpeed."""
+    runs = [json.loads(line) for line in DATA.read_text().splitlines()[::step]]
+    return [compare(run) for run in runs if without_deepspeed or "without_deepspeed" not in run]
 
 
 def summary(results: list[Comparison]) -> Iterator[str]:

@@ -58,11 +58,13 @@ function keysIn(text, paths) {
   return [...new Set(candidates.flatMap((word) => matching(word, paths)))].slice(0, MOST);
 }
 
-/** The index entries of keys, by path. */
+/** The index entries of keys, by path. A key of training and inference configs leads to its training entry. */
 function entries(docs) {
   const keys = docs.filter(({ location }) => location.startsWith("keys/")).map((doc) => [doc.title.replace(/<[^>]*>/g, ""), doc]);
   const leads = (path, { location }) => [path, undefined].includes(location.split("#")[1]) && /^[\w.<>*-]+$/.test(path);
-  return new Map(keys.filter(([path, doc]) => leads(path, doc)));
+  const isInference = ([, { location }]) => location.startsWith("keys/inference-config/");
+  const found = keys.filter(([path, doc]) => leads(path, doc));
+  return new Map([...found.filter(isInference), ...found.filter((each) => !isInference(each))]);
 }
 
 /** Put some entries before the other hits. Each hit is a list of the entries of one page. */
