@@ -12,7 +12,7 @@ TEXT = "{\n" + "\n".join(LINES) + '\n  "train_batch_size": 8, "zero_optimization
 def test_comments_are_one_diagnostic() -> None:
     report = dsconfig.check(TEXT, target="0.19.8", consumer="transformers")
     (finding,) = (finding for finding in report if finding.code == "DSC001")
-    assert "in 278 places" in finding.message
+    assert "(278 occurrences)" in finding.message
     assert len(finding.related) == 3
     assert finding.fix is not None
     assert len(finding.fix.operations) == 278
