@@ -110,7 +110,7 @@ def forms() -> list[dict[str, Any]]:
     """The memory planner's form, filled at random."""
     random = Random(7)
     made = []
-    for _ in range(40):
+    for _ in range(28):
         numbers = {name: random.randint(1, 16) for name in ("gpus", "each", "micro", "steps")}
         ticks = {name: random.random() < 0.5 for name in ("checkpointing", "sharded", "gathered")}
         words = {
