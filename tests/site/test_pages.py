@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import generate
-import home
+import home_page
 import pytest
 import yaml
 from pages import deepspeed_messages, key_entries, key_example, key_history, rules
@@ -205,7 +205,7 @@ def test_the_navigation_names_pages_that_are_there(docs: Path) -> None:
 
 def test_the_home_page_shows_what_dsconfig_says(built: Path) -> None:
     text = (built / "index.html").read_text("utf-8")
-    report = dsconfig.check(home.EXAMPLE, target=home.TARGET, world_size=home.WORLD_SIZE)
+    report = dsconfig.check(home_page.EXAMPLE, target=home_page.TARGET, world_size=home_page.WORLD_SIZE)
     assert len(report) >= 3
     assert {each.severity for each in report} >= {"error", "warning"}
     for each in report:
