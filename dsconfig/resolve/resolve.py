@@ -235,6 +235,7 @@ _CONSUMERS = {
     "lightning": "Lightning",
     "deepspeed": "DeepSpeed",
     "elastic": "elastic",
+    "inference": "DeepSpeed inference",
 }
 
 

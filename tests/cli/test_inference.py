@@ -105,3 +105,12 @@ def test_the_api_checks_a_dict() -> None:
     assert [each.code for each in found] == ["DSC112", "DSC119"]
     with pytest.raises(dsconfig.ResolveError, match="inference config"):
         dsconfig.resolve(CONFIG, world_size=2, target="0.19.8")
+
+
+def test_a_launch_file_can_be_checked_for_inference(here: Path, run: Runs) -> None:
+    (here / "neox.json").write_text(
+        '{"num-layers": 12, "pipe-parallel-size": 1, "train_micro_batch_size_per_gpu": 4}'
+    )
+    code, out, err = run("check", "--consumer", "inference", "--target", "0.19.8", "neox.json")
+    assert (code, "internal error" in err) == (1, False)
+    assert "neox.json: GPT-NeoX, DeepSpeed inference" in out
