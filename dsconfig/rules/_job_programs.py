@@ -51,7 +51,8 @@ def program_versions(ctx: Context, program: str) -> ProgramVersions | None:
 
 def consumer_label(ctx: Context) -> str:
     """Return the consumer's name for messages."""
-    return "the Trainer" if ctx.consumer == "transformers" else ctx.consumer.capitalize()
+    labels = {"transformers": "the Trainer", "inference": "`init_inference`"}
+    return labels.get(ctx.consumer) or ctx.consumer.capitalize()
 
 
 def consumer_has_change(ctx: Context, change: str) -> bool:
