@@ -277,9 +277,7 @@ def has_config_name(document: Document | None) -> bool:
 
 _STRATEGY = rb"deepspeed_stage|DeepSpeedStrategy"
 """Words of the Python sources that pass a DeepSpeed strategy to Lightning."""
-_WORDS = (
-    rb"zero_optimization|train_micro_batch_size_per_gpu|train_batch_size|deepspeed_stage|DeepSpeedStrategy"
-)
+_WORDS = rb"zero_optimization|train_micro_batch_size_per_gpu|train_batch_size|" + _STRATEGY
 """Words of which every Python source to check contains one; a search for them is far cheaper than parsing."""
 _IS_TEST = r"(?:^|/)(?:tests?/(?:.*/)?[^/]*|test_[^/]*|[^/]*_test|conftest)\.py$"
 """Names of tests, whose configs may be wrong on purpose: tests are checked if named, not as part of a folder."""

@@ -17,6 +17,7 @@ from dsconfig.launch.calls_of_program import (
 from dsconfig.launch.model_handling_calls import ModelHandlingCalls
 from dsconfig.launch.python.name_bindings import last_dotted_name
 from dsconfig.launch.python.syntax_trees import (
+    argument_at,
     called_function_name,
     keyword_argument,
     literal_value,
@@ -163,9 +164,7 @@ class _ConfigSensitiveCalls(ModelHandlingCalls):
     def _trained_models(self) -> Iterator[ConfigSensitiveCall]:
         """Yield trained models whose name is a literal, and models that are loaded without being partitioned."""
         for call in self._model_load_calls():
-            name = literal_value(
-                call.args[0] if call.args else keyword_argument(call, "pretrained_model_name_or_path")
-            )
+            name = literal_value(argument_at(call, 0, "pretrained_model_name_or_path"))
             if isinstance(name, str) and self._is_model_trained(call):
                 yield self._describe_call("trained model", call, name)
         for start in self.calls:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, product
 from typing import TYPE_CHECKING, Any
 
-from dsconfig.core.file_access import read_contents, relative_path
+from dsconfig.core.file_access import relative_path
 from dsconfig.core.json_types import Json, JsonObject, KeyPath, NamedTuple
 from dsconfig.document import read_dict, read_file, read_text
 from dsconfig.document.located_tree import UNKNOWN
@@ -21,7 +21,12 @@ from dsconfig.launch.launched_job import HYDRA
 from dsconfig.launch.omegaconf import compose_defaults, job_with_path, resolved_values
 from dsconfig.launch.python.constant_expressions import ConstantEvaluator
 from dsconfig.launch.python.name_bindings import last_dotted_name
-from dsconfig.launch.python.syntax_trees import ProgramRepository, keyword_argument, parse_module
+from dsconfig.launch.python.syntax_trees import (
+    ProgramRepository,
+    argument_at,
+    parse_module,
+    read_program_bytes,
+)
 from dsconfig.launch.repository_files import resolve_written_path
 
 if TYPE_CHECKING:
@@ -30,7 +35,6 @@ if TYPE_CHECKING:
     from dsconfig.launch.launch_file_formats import LaunchFileFormat
     from dsconfig.launch.launched_job import LaunchedJob
 
-_MAX_FILE = 256 * 1024
 _MAX_JOBS = 20
 """Maximum number of jobs of a multirun that are followed."""
 _GROUP = re.compile(r"(?:override |optional )*/?(?P<group>[\w/-]+)(?:@(?P<package>[\w.]+))?")
@@ -71,7 +75,7 @@ def jobs_composed_by_hydra(
 def _primary_config(program: str, command: LaunchCommand) -> str | None:
     """Return the path of the primary config of a program with `@hydra.main`, or None if it is unknown."""
     try:
-        source = read_contents(program, _MAX_FILE)
+        source = read_program_bytes(program)
     except OSError:
         return None
     module = parse_module(program, source) if b"hydra" in source else None
@@ -83,9 +87,7 @@ def _primary_config(program: str, command: LaunchCommand) -> str | None:
     constants = ConstantEvaluator(module, ProgramRepository(program))
     names: list[Json] = []
     for position, keyword in enumerate(("config_path", "config_name")):
-        value = keyword_argument(calls[0], keyword) or next(
-            iter(calls[0].args[position : position + 1]), None
-        )
+        value = argument_at(calls[0], position, keyword)
         in_code = None if value is None else constants.evaluate_constant(value)
         names.append(command.arguments.get(keyword, in_code))
     folder, name = names

@@ -26,7 +26,7 @@ from dsconfig.launch.python.name_bindings import last_dotted_name
 from dsconfig.launch.python.syntax_trees import (
     ParsedModule,
     ProgramRepository,
-    keyword_argument,
+    argument_at,
     parse_module,
     read_program_bytes,
 )
@@ -76,7 +76,7 @@ def _counts_of_ranks(module: ParsedModule, constants: ConstantEvaluator) -> Iter
             continue
         # The first fields are `trainer_resources` of one, `function` and `args` of the other.
         keyword, position = ("num_workers", 1) if name == "ScalingConfig" else ("num_processes", 2)
-        value = keyword_argument(call, keyword) or next(iter(call.args[position : position + 1]), None)
+        value = argument_at(call, position, keyword)
         is_open = any(each.arg in (None, "num_nodes") for each in call.keywords)
         yield UNKNOWN if value is None or is_open else constants.evaluate_constant(value)
     for node in module.nodes:

@@ -23,6 +23,7 @@ from dsconfig.launch.python.name_bindings import last_dotted_name
 from dsconfig.launch.python.syntax_trees import (
     ParsedModule,
     ProgramRepository,
+    argument_at,
     called_function_name,
     calls_in_modules,
     keyword_argument,
@@ -229,7 +230,7 @@ class _ProgramModules:
         classes: list[tuple[str, _TrainingArgumentsClass]] = []
         for module, call in calls_in_modules(self.modules):
             if called_function_name(call) in _PARSERS:
-                types = call.args[0] if call.args else keyword_argument(call, "dataclass_types")
+                types = argument_at(call, 0, "dataclass_types")
                 parser_classes = self._argument_classes_of_parser(types, module)
                 classes += [(module.shown_location(call), each) for each in parser_classes]
         if not classes:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.core.releases import installed_version
-from dsconfig.core.version_ranges import VersionRange, parse_version_range
 from dsconfig.evaluation.rule_context import Context
 from dsconfig.job.consumers import consumer_versions
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
     from dsconfig.core.json_types import KeyPath
+    from dsconfig.core.version_ranges import VersionRange
 
 
 FILL = "accelerate utils/dataclasses.py:DeepSpeedPlugin.deepspeed_config_process"
@@ -32,6 +32,8 @@ def program_versions(ctx: Context, program: str) -> ProgramVersions | None:
     of a consumer is a single one. An installed version is evidence only where DeepSpeed is installed too: a
     tool environment such as pre-commit's says nothing about the job.
     """
+    # Most rules need only the names in this module.
+    from dsconfig.core.version_ranges import parse_version_range
     from dsconfig.launch.requirements import find_requirements
 
     requirements = find_requirements(program, ctx.document.name)
@@ -51,8 +53,12 @@ def program_versions(ctx: Context, program: str) -> ProgramVersions | None:
 
 def consumer_label(ctx: Context) -> str:
     """Return the consumer's name for messages."""
-    labels = {"transformers": "the Trainer", "inference": "`init_inference`"}
-    return labels.get(ctx.consumer) or ctx.consumer.capitalize()
+    return "the Trainer" if ctx.consumer == "transformers" else program_label(ctx)
+
+
+def program_label(ctx: Context) -> str:
+    """Return the name of the program that loads the config, for messages."""
+    return "`init_inference`" if ctx.consumer == "inference" else ctx.consumer.capitalize()
 
 
 def consumer_has_change(ctx: Context, change: str) -> bool:

@@ -17,6 +17,7 @@ from dsconfig.document.read_document import readable_json_string
 from dsconfig.document.text_edit import EditError
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
+from dsconfig.rules._job_programs import program_label
 from dsconfig.rules._suggest_section import format_key
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
@@ -75,21 +76,17 @@ def _problem_message(ctx: Context, group: list[TextProblem]) -> str:
     if group[0].kind != YAML_TEXT:
         return f"{_describe_group(group)}: {_parser_clause(ctx)}"
     if ctx.consumer != "deepspeed":
-        consumer = f"{_program_that_parses(ctx)}, which parses strict JSON"
+        consumer = f"{program_label(ctx)}, which parses strict JSON"
     else:
         consumer = "DeepSpeed, which parses Hjson (strict JSON before 0.8.1) and raises"
     return f"the file is YAML, but its path is passed to {consumer}"
-
-
-def _program_that_parses(ctx: Context) -> str:
-    return "`init_inference`" if ctx.consumer == "inference" else ctx.consumer.capitalize()
 
 
 def _parser_clause(ctx: Context) -> str:
     if ctx.parser == "json" and ctx.consumer == "deepspeed":
         return f"DeepSpeed {ctx.release_name} parses the file as strict JSON (as Hjson since 0.8.1) and rejects it"
     if ctx.parser == "json":
-        return f"{_program_that_parses(ctx)} parses the file as strict JSON and rejects it"
+        return f"{program_label(ctx)} parses the file as strict JSON and rejects it"
     return f"{_PARSERS[ctx.parser]} rejects the file"
 
 

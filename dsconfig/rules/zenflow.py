@@ -21,6 +21,11 @@ def uses_zenflow(ctx: Context) -> bool:
     return ctx.has(ZENFLOW) and isinstance(ctx.value(ZENFLOW), dict)
 
 
+def _uses_zenflow_optimizer(ctx: Context) -> bool:
+    """Return whether ZenFlow builds an optimizer of its own: at stages 1 and 2, with an offloaded optimizer."""
+    return uses_zenflow(ctx) and effective_stage(ctx) in (1, 2) and offload_device(ctx, OPTIMIZER) != "none"
+
+
 # What ZenFlow requires of ZeRO and offloading.
 
 _STAGES_1_2 = "runtime/zenflow/zenflow_stage_1_and_2.py:ZenFlowZeroOptimizer"
@@ -210,11 +215,7 @@ def zenflow_with_foreign_params(ctx: Context) -> Iterator[Finding]:
         "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"},
         "zenflow": {"update_interval": 4}}}
     """
-    if (
-        not uses_zenflow(ctx)
-        or effective_stage(ctx) not in (1, 2)
-        or offload_device(ctx, OPTIMIZER) == "none"
-    ):
+    if not _uses_zenflow_optimizer(ctx):
         return
     accepted = join_alternatives((f"`{key}`" for key in _ADAMW_ARGUMENTS[:_LISTED]), "and")
     params = ctx.raw("optimizer.params")
@@ -288,11 +289,7 @@ def zenflow_without_params(ctx: Context) -> Iterator[Finding]:
         "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"},
         "zenflow": {"update_interval": 4}}}
     """
-    if (
-        not uses_zenflow(ctx)
-        or effective_stage(ctx) not in (1, 2)
-        or offload_device(ctx, OPTIMIZER) == "none"
-    ):
+    if not _uses_zenflow_optimizer(ctx):
         return
     if ctx.raw("optimizer.params") in (MISSING, None):
         has_optimizer = isinstance(ctx.raw("optimizer"), dict)

@@ -171,6 +171,11 @@ def keyword_argument(call: ast.Call, *names: str) -> ast.expr | None:
     return next((each.value for each in call.keywords if each.arg in names), None)
 
 
+def argument_at(call: ast.Call, position: int, *names: str) -> ast.expr | None:
+    """Return the value of the argument that is passed by one of the names or at a position, or None."""
+    return keyword_argument(call, *names) or next(iter(call.args[position : position + 1]), None)
+
+
 def literal_value(node: ast.expr | None) -> Json:
     """Return the value of a number, string or bool literal, or None for any other node."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
