@@ -62,7 +62,7 @@ class FileChecker:
 
         files: dict[str, str] = {}
         # A pre-commit hook passes every committed file, so these paths do not count as requested by the user.
-        register_named_paths(
+        real_paths = register_named_paths(
             each for each in paths if not self.options.overrides.force_exclude or os.path.isdir(each)
         )
         if self.options.overrides.verbose:
@@ -73,7 +73,7 @@ class FileChecker:
             )
             for name in names:
                 if name == "-" or os.path.lexists(name):
-                    key = "-" if name == "-" else os.path.realpath(name)
+                    key = "-" if name == "-" else real_paths.get(name) or os.path.realpath(name)
                     if key not in files or os.path.islink(files[key]):
                         files[key] = name  # a link and its target are one file
                 else:

@@ -178,10 +178,16 @@ def is_absolute(path: str) -> bool:
     return path.startswith("/") or os.path.isabs(path)
 
 
-def register_named_paths(paths: Iterable[str]) -> None:
-    """Register the paths that the user named, replacing earlier ones; other files may refer to them."""
+def register_named_paths(paths: Iterable[str]) -> dict[str, str]:
+    """Register the paths that the user named, replacing earlier ones; other files may refer to them.
+
+    Returns:
+        the real path of each valid path.
+    """
+    real_paths = {path: real for path in paths if (real := _real_path(path)) is not None}
     _named.clear()
-    _named.update(real for path in paths if (real := _real_path(path)) is not None)
+    _named.update(real_paths.values())
+    return real_paths
 
 
 def _real_path(path: str) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from types import MappingProxyType
 
 from dsconfig.core.json_types import Json, NamedTuple, value_at_dotted_path
@@ -476,6 +477,7 @@ _SCRIPT_NAMES = (
 """Pattern of other files with shell commands, such as makefiles, justfiles and Dockerfiles."""
 
 
+@lru_cache(maxsize=256)  # each check asks about the same file ten times
 def is_shell_script_name(name: str) -> bool:
     """Return whether a file with this name is read as shell commands."""
     return name.endswith(SCRIPTS) or re.fullmatch(_SCRIPT_NAMES, os.path.basename(name)) is not None
@@ -490,16 +492,28 @@ def _root_key_of_sign(sign: str) -> str:
     return sign.replace("=", ".").replace("~", ".").partition(".")[0]
 
 
-_KEYS = frozenset([_root_key_of_sign(signs[0]) for each in FORMATS for signs in each.signs])
-"""Root keys of all signs, for a quick rejection: most configs have none of them."""
+def _formats_by_key() -> dict[str, tuple[int, ...]]:
+    """Return the positions of the formats with a sign that begins with a key, by that key."""
+    positions: dict[str, list[int]] = {}
+    for position, launch_format in enumerate(FORMATS):
+        for key in {_root_key_of_sign(signs[0]) for signs in launch_format.signs}:
+            positions.setdefault(key, []).append(position)
+    return {key: tuple(each) for key, each in positions.items()}
+
+
+_FORMATS_BY_KEY = _formats_by_key()
 
 
 def detect_launch_format(data: object) -> LaunchFileFormat | None:
     """Return the format of a launch file, or None if `data` is not a launch file."""
     # A record of a Weights & Biases run has the same keys, but with `{value: ..., desc: ...}` for each.
-    if not isinstance(data, Mapping) or _KEYS.isdisjoint(data) or "_wandb" in data:
+    if not isinstance(data, Mapping) or "_wandb" in data:
         return None
-    return next((each for each in FORMATS if matches_format(each, data)), None)
+    # Every check asks several times, and most configs have a root key of few formats or of none.
+    positions = {
+        position for key in _FORMATS_BY_KEY.keys() & data.keys() for position in _FORMATS_BY_KEY[key]
+    }
+    return next((FORMATS[each] for each in sorted(positions) if matches_format(FORMATS[each], data)), None)
 
 
 def commands_in_file(launch_format: LaunchFileFormat, data: Mapping[str, Json]) -> list[Json]:
