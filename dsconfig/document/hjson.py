@@ -328,7 +328,7 @@ def parse_escape(text: str, at: int) -> tuple[str, int]:
     if letter != "u":
         if letter in _ESCAPES:
             return _ESCAPES[letter], at + 2
-        raise HjsonSyntaxError("bad-escape", at, min(at + 2, len(text)), f"\\{letter}")
+        raise _bad_escape(text, at, 2)
     code = _parse_unicode_escape(text, at)
     end = at + 6
     if code & 0xFC00 == 0xD800 and text[end : end + 2] == "\\u":
@@ -344,14 +344,21 @@ def _parse_unicode_escape(text: str, at: int, *, pair: bool = False) -> int:
     if len(digits) != 4 or digits[1] in "xX":
         if pair:  # the second half is then parsed as an escape of its own
             return 0
-        raise HjsonSyntaxError("bad-escape", at, min(at + 6, len(text)), text[at : at + 6])
+        raise _bad_escape(text, at, 6)
     try:
         code = int(digits, 16)
     except ValueError:
-        raise HjsonSyntaxError("bad-escape", at, at + 6, text[at : at + 6]) from None
+        raise _bad_escape(text, at, 6) from None
     if code < 0 and not pair:
-        raise HjsonSyntaxError("bad-escape", at, at + 6, text[at : at + 6], fatal=True)
+        raise _bad_escape(text, at, 6, fatal=True)
     return code
+
+
+def _bad_escape(text: str, at: int, length: int, *, fatal: bool = False) -> HjsonSyntaxError:
+    """Return the error for an escape sequence of at most `length` characters, which ends with its line."""
+    # A span that ended between CR and LF would have no column in an editor or in SARIF.
+    escape = _TO_LINE_END.match(text, at, at + length).group()  # type: ignore[union-attr]  # it matches the empty string
+    return HjsonSyntaxError("bad-escape", at, at + len(escape), escape, fatal=fatal)
 
 
 def parse_multiline_string(text: str, start: int, *, translate: bool) -> tuple[str, int]:

@@ -151,12 +151,13 @@ _SHOWN = 3
 def _position_of_missing_bracket(ctx: Context, bracket: TextProblem) -> TextSpan:
     """Return where an unclosed bracket should close, which is after its last entry."""
     document = ctx.document
-    length = len(document.text.rstrip())
+    end = len(document.text.rstrip())
     for path in (bracket.path, bracket.path[:-1]):
         node = document.node(path)
-        if node is not None and node.span.start == bracket.span.start and node.span.end < length:
-            return TextSpan(max(node.span.end - 1, 0), node.span.end)
-    return TextSpan(max(length - 1, 0), length)
+        if node is not None and node.span.start == bracket.span.start and node.span.end < end:
+            end = len(document.text[: node.span.end].rstrip())
+            break
+    return TextSpan(max(end - 1, 0), end)
 
 
 def _help_for_problem(ctx: Context, group: list[TextProblem]) -> str | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+import dsconfig
 from dsconfig.document import read_text
 
 CONFIG = """{
@@ -98,3 +99,18 @@ def test_problems_say_where() -> None:
         ("missing-colon", ("a",)),
     ]
     assert document.value() == {"a": {"b": [1, "auto", 2], "c": 3}}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{\r\n  "a": "x\\\r\n  "train_batch_size": 8\r\n}\r\n',
+        '{\r\n  "a": "x\\u000\r\n  "train_batch_size": 8\r\n}\r\n',
+        '{"train_batch_size": 8b, 1:\r\n]',
+    ],
+)
+def test_no_diagnostic_begins_or_ends_inside_a_line_end(text: str) -> None:
+    locations = [each.location for each in dsconfig.check(text) if each.location is not None]
+    assert locations
+    offsets = [offset for location in locations for offset in (location.start, location.end)]
+    assert [offset for offset in offsets if text[offset - 1 : offset + 1] == "\r\n"] == []

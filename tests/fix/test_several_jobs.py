@@ -10,6 +10,7 @@ import pytest
 import dsconfig
 from dsconfig.cli import main
 from dsconfig.launch.python.config_dicts import _cached_configs
+from dsconfig.launch.repository_files import assume_unchanged_files
 
 FIRST = '{"train_batch_size": "auto", "gradient_cliping": 1.0, "zero_optimization": {"stage": 2}}'
 SECOND = '{"train_batch_size": "auto", "fp16": {"enabled": "auto", "loss_scal": 0}, "zero_optimization": {"stage": 2}}'
@@ -144,7 +145,8 @@ def test_trials_read_a_program_once_for_all_of_its_configs(
     text = write_program(empty_repository, 20)
     (empty_repository / "train.py").write_text(text.replace('"stage": 2', f'"stage": {stage}'))
     _cached_configs.cache_clear()
-    report = dsconfig.check("train.py")
+    with assume_unchanged_files():  # otherwise the cache forgets after five seconds
+        report = dsconfig.check("train.py")
     fixed = [each.fix is not None for each in report if each.code == "DSC102"]
     assert (len(fixed), fixed.count(True)) == (40, 40 if stage else 20)
     assert _cached_configs.cache_info().misses == reads
