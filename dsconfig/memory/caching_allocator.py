@@ -125,7 +125,7 @@ class CachingAllocator:
         if rest >= MIN_BLOCK if pool.is_small or self.expandable else rest > SMALL:
             self._split_block(block, size)
         self.allocated += block.size
-        if self.allocated > self.peak_allocated:
+        if self.allocated > self.peak_allocated:  # noqa: PLR1730  # a call of `max` for each block costs 3 ms
             self.peak_allocated = self.allocated
         sizes = self.live.get(name)
         if sizes is None:
