@@ -122,7 +122,7 @@ def overview_of_rules(
         return ""
     frequent = dict(Counter(rules).most_common(_MOST_RULES))
     others = total - sum(frequent.values())
-    rest = f"{others:6} of {count_noun(len(rules) - len(frequent), 'other rule')}\n" if others else ""
+    rest = f"{others:6} from {count_noun(len(rules) - len(frequent), 'other rule')}\n" if others else ""
     rows = "" if listed else rule_statistics(frequent, style) + rest
     return (
         rows
