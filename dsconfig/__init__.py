@@ -57,7 +57,7 @@ The others, such as the parameter classes and the TypedDicts, are in `dsconfig.t
 
 
 def sections() -> tuple[str, ...]:
-    """Return the section classes in the top-level namespace."""
+    """Return the names of the section classes that `dsconfig` exports."""
     from importlib import import_module
 
     keys = import_module("dsconfig.model.key_table")
@@ -97,7 +97,7 @@ def __getattr__(name: str) -> object:
 
 
 def _types_hint(name: str) -> str:
-    """Return a hint if `dsconfig.types` has a name, else an empty string."""
+    """Return a hint that names `dsconfig.types` if the name is defined there, else an empty string."""
     from importlib import import_module
 
     in_types = not name.startswith("_") and name in import_module("dsconfig.model").__all__

@@ -1,4 +1,4 @@
-"""Names and defaults of the `elasticity` block, and the numbers by which the solver scales batches.
+"""Names and defaults of the `elasticity` block, and the numbers with which the solver scales batches.
 
 Source: DeepSpeed `elasticity/constants.py` (0.7.0 to 0.19.7) and `elasticity/elasticity.py`, `HCN_LIST`.
 """

@@ -33,7 +33,7 @@ def prime_powers(number: int, limit: float) -> list[tuple[int, int]]:
 
 
 def divisors_up_to(number: int, limit: float) -> list[int]:
-    """Return all divisors of `number` (>= 1) that are at most `limit`, ascending."""
+    """Return all divisors of `number` (>= 1) up to `limit`, in ascending order."""
     if limit < 1:
         return []
     limit = min(number, limit)
@@ -50,7 +50,7 @@ def divisors_up_to(number: int, limit: float) -> list[int]:
 
 
 def drop_divisors(numbers: Iterable[int]) -> list[int]:
-    """Return the positive `numbers` that do not divide any other; their divisors cover those of the rest."""
+    """Return the positive `numbers` that do not divide any other of them, whose divisors include all the rest."""
     distinct = set(numbers)
     result: list[int] = []
     for number in sorted(distinct, reverse=True):
@@ -65,7 +65,7 @@ def drop_divisors(numbers: Iterable[int]) -> list[int]:
 
 
 def _divides_any(number: int, descending: Iterable[int]) -> bool:
-    """Return whether `number` divides a larger number in `descending`, which is sorted in descending order."""
+    """Return whether `number` divides any of the larger numbers `descending`, sorted in descending order."""
     for larger in descending:
         if not larger % number:
             return True
@@ -75,7 +75,7 @@ def _divides_any(number: int, descending: Iterable[int]) -> bool:
 
 
 def drop_multiples(numbers: Iterable[int]) -> list[int]:
-    """Return the positive `numbers` that are not multiples of any other, in ascending order."""
+    """Return the positive `numbers` that are not multiples of any other of them, in ascending order."""
     ascending = sorted(set(numbers))
     distinct, multiples = set(ascending), set[int]()
     result: list[int] = []
@@ -93,12 +93,12 @@ def drop_multiples(numbers: Iterable[int]) -> list[int]:
 
 
 def world_sizes(batch: int, micro_batches: Sequence[int], low: float, high: float) -> list[int]:
-    """Return, in ascending order, the world sizes in `low..high` at which `batch` splits into whole micro batches."""
+    """Return, in ascending order, the world sizes in `low..high` for which `batch` splits into whole micro batches."""
     return world_sizes_of_units(batch, drop_multiples(micro_batches), low, high)
 
 
 def world_sizes_of_units(batch: int, units: Iterable[int], low: float, high: float) -> list[int]:
-    """Return the world sizes of `batch` for micro batches (`units`), none of which is a multiple of another."""
+    """Return the world sizes of `batch` for micro batches `units`, none of which is a multiple of another."""
     quotients = drop_divisors([batch // unit for unit in units if not batch % unit])
     if not quotients:
         return []
@@ -109,7 +109,7 @@ def world_sizes_of_units(batch: int, units: Iterable[int], low: float, high: flo
 
 
 def _sizes_dividing_any(sizes: list[int], quotients: Iterable[int]) -> list[int]:
-    """Return the sizes that divide at least one of the quotients, ascending."""
+    """Return the sizes that divide at least one of the quotients, in ascending order."""
     result: list[int] = []
     for quotient in quotients:
         result += [size for size in sizes if not quotient % size]

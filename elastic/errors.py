@@ -18,6 +18,6 @@ class ElasticityIncompatibleWorldSize(ElasticityError):  # noqa: N818 - DeepSpee
 class NoWorldSizesError(TypeError):
     """DeepSpeed's heuristic found no world size and returned `None` instead of a list.
 
-    DeepSpeed then raises a `TypeError` about `None`, so this error is one, too.  `compute_elastic_config` raises an
-    `ElasticityConfigError` with the reason instead.
+    DeepSpeed then raises a `TypeError` about `None`, so this error is a `TypeError` too. `compute_elastic_config`
+    raises an `ElasticityConfigError` with the reason instead.
     """

@@ -1,4 +1,4 @@
-"""Write JSON files atomically; also defines the type alias for JSON values."""
+"""Write JSON files atomically; defines the type of JSON values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _STALE_AFTER = 3600
 
 
 def atomic_write(path: Path, value: Mapping[str, object]) -> None:
-    """Write `value` to `path` as JSON, atomically and durably; create the parent folder if it is missing.
+    """Write `value` to `path` as JSON, atomically and durably, creating a missing parent folder.
 
     Writers on several hosts may share the folder: each writer uses its own partial file, and removes stale partial
     files of killed writers.

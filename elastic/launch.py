@@ -42,7 +42,7 @@ _UNLIMITED = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class AgentLaunch:
-    """The parameters with which one node of a job is launched."""
+    """The parameters for launching one node of a job."""
 
     job: ElasticJob
     endpoint: str
@@ -71,8 +71,12 @@ class AgentLaunch:
 def launch(node: AgentLaunch, command: Sequence[str], *, bare: bool = False) -> None:
     """Run `command` (a script and its arguments) on this node until the job ends; return if it succeeds.
 
-    `bare` runs the command itself instead of `python -m elastic.worker`.  Raises an `AgentError`,
-    `SignalException` after a drain, and `SystemExit(0)` if the job succeeded without this node.
+    `bare` runs the command itself instead of `python -m elastic.worker`.
+
+    Raises:
+        AgentError: this node's part in the job has failed.
+        SignalException: the node was drained.
+        SystemExit: with code 0, if the job has succeeded without this node.
     """
     handlers: list[PlanRendezvous] = []
     rendezvous_handler_registry.register(_BACKEND, _create_plan_handler)
@@ -115,7 +119,7 @@ def _launch_config(node: AgentLaunch, handlers: list[PlanRendezvous]) -> LaunchC
 
 
 def _create_plan_handler(params: RendezvousParameters) -> RendezvousHandler:
-    """Create the handler for `launch`; torch's registry has one function per backend and process."""
+    """Create the handler for `launch`; torch's registry allows one function per backend and process."""
     node: AgentLaunch = params.get("launch")
     handler = PlanRendezvous(
         node.job,
@@ -131,7 +135,7 @@ def _create_plan_handler(params: RendezvousParameters) -> RendezvousHandler:
 
 
 def create_handler(job: ElasticJob, params: RendezvousParameters) -> RendezvousHandler:
-    """Create the handler for stock torchrun, with settings from `--rdzv-conf`; errors end the process."""
+    """Create the handler for stock torchrun, with settings from `--rdzv-conf`; an error ends the process."""
     try:
         token = read_token(params.get("token"))
         endpoint = parse_endpoint(params.endpoint, params.get_as_bool("is_host"), token)

@@ -17,7 +17,7 @@ from typing import Any
 
 
 def render(*roots: type[Section]) -> str:
-    """The source of the module, for the roots of the model."""
+    """Return the source of the module for the roots of the model."""
     sections = list(
         dict.fromkeys(each for root in roots for each in iterate_model_fields.iter_sections(root))
     )
@@ -50,7 +50,7 @@ def _key_docstrings(sections: list[type[Section]]) -> Iterator[str]:
 
 
 def _declaring_classes(sections: list[type[Section]]) -> Iterator[str]:
-    """Yield the classes that declare a section's keys, for sections that inherit some of them."""
+    """Yield, for sections that inherit keys, the classes that declare them."""
     yield "OWNERS: dict[str, tuple[str, ...]] = {"
     for section in sections:
         names = tuple(
@@ -85,7 +85,7 @@ def _docstring_of_params(kind: OptimizerTypeInfo | SchedulerTypeInfo) -> str:
 
 
 def _source_locations(sections: list[type[Section]]) -> Iterator[str]:
-    """Yield where DeepSpeed reads each section, and the keys that it reads elsewhere."""
+    """Yield the DeepSpeed sources that read each section, and the keys that are read elsewhere."""
     yield "SOURCES: dict[str, tuple[str, dict[str, str]]] = {"
     for section in sections:
         of_keys = {

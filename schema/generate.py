@@ -1,7 +1,7 @@
 """Write all generated files from the model and the rules.
 
-`python -m schema.generate` writes the files, `--check` only names the stale ones. A second run changes nothing:
-each generated module is executed in memory before anything that imports it, so stale files have no influence.
+`python -m schema.generate` writes the files, `--check` only names the stale ones. A second run changes nothing: each
+generated module is executed in memory before anything imports it, so stale files have no influence.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ def generate() -> dict[str, str]:
 
 
 def _execute(name: str, text: str, folder: Path | None = None) -> ModuleType:
-    """Execute a generated module, so that later imports see its new text instead of the file.
+    """Execute a generated module, so that later imports use its new text instead of the file.
 
     Args:
         name: dotted name of the module.
         text: its source.
-        folder: where the submodules are, if the module is a package.
+        folder: the folder of the submodules, if the module is a package.
     """
     assert name not in sys.modules, f"{name} was imported before it was generated"
     sys.modules[name] = module = ModuleType(name)
@@ -58,7 +58,7 @@ def _execute(name: str, text: str, folder: Path | None = None) -> ModuleType:
 
 
 def _rule_index() -> str:
-    """Return the source of the rule index, generated while an empty index stands in for it."""
+    """Return the source of the rule index, which is generated while an empty index takes its place."""
     from dsconfig.evaluation.rule import register_index
 
     name = "dsconfig.rules._generated"

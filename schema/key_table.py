@@ -1,4 +1,4 @@
-"""Generate the key table, plain literals that `dsconfig.model.key_table` reads."""
+"""Generate the key table: plain literals that `dsconfig.model.key_table` reads."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def render(config: type[Section]) -> str:
 
 
 def render_inference(config: type[Section], inference: type[Section]) -> str:
-    """The source of the table of inference configs, without the sections that training configs have, too."""
+    """Return the source of the table of inference configs, without sections that training configs have too."""
     training = set(iterate_model_fields.iter_sections(config))
     sections = [each for each in iterate_model_fields.iter_sections(inference) if each not in training]
     return "\n".join([_INFERENCE_HEAD, *_section_lines(sections), "}", ""])
@@ -74,7 +74,7 @@ def _section_lines(sections: list[type[Section]]) -> Lines:
 def _release_borders(
     reads: tuple[tuple[Json, ...], ...], entries: Iterable[tuple[Json, ...]]
 ) -> tuple[int, ...]:
-    """Return each release that reads a section or one of its keys differently from the release before."""
+    """Return each release that reads a section, or one of its keys, differently from the release before."""
     borders = {0, PYDANTIC_2}
     for since, until, *_ in reads:
         borders |= {since, until + 1}
@@ -110,7 +110,7 @@ def _type_lines() -> Lines:
 
 
 def _miswritten_path_lines(config: type[Section]) -> Lines:
-    """Return paths that users write although no release reads them, each with the correct path, if any."""
+    """Return wrong paths that users write, each with the correct path, if there is one."""
     right_paths: dict[str, str] = {}
     for path, field in iterate_model_fields.iter_field_paths(config):
         for wrong_path in field.key.miswritten:
@@ -121,7 +121,7 @@ def _miswritten_path_lines(config: type[Section]) -> Lines:
 
 
 def _not_keys(config: type[Section]) -> dict[str, str]:
-    """Return documented names that never had a meaning, by the first path to their section."""
+    """Return documented names that were never keys, by the first path to their section."""
     first_paths: dict[type[Section], tuple[str, ...]] = {config: ()}
     for path, field in iterate_model_fields.iter_field_paths(config):
         for section in filter(is_section, iterate_model_fields.union_arms(field.annotation)):
@@ -164,7 +164,7 @@ def _key_entry(field: iterate_model_fields.ModelField) -> tuple[object, ...]:
 
 
 def _dated_properties(key: Key) -> dict[str, object]:
-    """Return a key's properties that differ between releases, with release numbers."""
+    """Return the properties of a key that differ between releases, with release numbers."""
     return {
         "was": tuple(
             (release_number(was.until), iterate_model_fields.spec_of_annotation(was.type)) for was in key.was
@@ -179,7 +179,7 @@ def _dated_properties(key: Key) -> dict[str, object]:
 
 
 def _undated_properties(key: Key) -> dict[str, object]:
-    """Return a key's properties that are the same in every release."""
+    """Return the properties of a key that are the same in every release."""
     return {
         "replaced_by": key.replaced_by,
         "rewrite": _value_rewrite(key),

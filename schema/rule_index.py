@@ -1,11 +1,11 @@
 """Generate the rule index: the facts about each rule that are needed before its module is imported.
 
 The index lists the paths that a rule reads first. They are recorded by running the rule on an empty config in every
-release. A config that sets none of these paths gives the same answers as the empty one, so the rule reports
-nothing for it and is not imported. Where the rule reports a diagnostic for the empty config of one consumer, or
-reads the world size, the index lists that as a condition. A rule that reports anything for every empty config, or
-whose questions cannot be recorded, is always run. A rule that asks nothing for a consumer reports nothing for it,
-and the index lists the other consumers.
+release. A config that sets none of these paths gives the same answers as the empty one, so the rule reports nothing for
+it and is not imported. If the rule reports a diagnostic for the empty config of one consumer, or reads the world size,
+the index lists that as a condition. A rule that reports anything for every empty config, or whose accesses cannot be
+recorded, is always run. A rule that accesses nothing for a consumer reports nothing for it, so the index lists the
+other consumers.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _CONDITIONS = {
 
 
 class _UnrecordableQuestion(Exception):  # noqa: N818  control flow, no error
-    """The rule asks for something whose answer cannot be recorded."""
+    """The rule accesses something whose value cannot be recorded."""
 
 
 def render() -> str:
@@ -87,7 +87,7 @@ def _index_entry(rule: RuleDeclaration, questions: _Questions) -> tuple[object, 
 
 
 def _merge_triggers(questions: _Questions) -> tuple[str, ...] | None:
-    """Merge the triggers of all consumers; return None for a rule that must always run."""
+    """Merge the triggers of all consumers, or return None for a rule that must always run."""
     triggers: set[str] = set()
     for consumer, paths in questions.items():
         if paths is None and consumer == LOADERS[0]:
@@ -97,7 +97,7 @@ def _merge_triggers(questions: _Questions) -> tuple[str, ...] | None:
 
 
 def _questions_by_rule() -> dict[str, _Questions]:
-    """Return what each rule asks for each consumer, by code; None if it must always run."""
+    """Return what each rule accesses for each consumer, by code; None if the rule must always run."""
     by_code: dict[str, _Questions] = {
         code: dict.fromkeys(LOADERS)
         if rule.reads in ("launch file", "job", "inference config")
@@ -130,7 +130,7 @@ def _merge_questions(questions: set[str], recorded: set[str] | None, world_size:
 
 
 def _record_questions(rule: RuleDeclaration, context: _RecordingContext) -> set[str] | None:
-    """Return what a rule asks, or None if it reports a diagnostic or cannot be recorded."""
+    """Return what a rule accesses, or None if it reports a diagnostic or cannot be recorded."""
     try:
         diagnostics = list(rule.check(context))  # type: ignore[arg-type]
     except SkipRule:
@@ -141,7 +141,7 @@ def _record_questions(rule: RuleDeclaration, context: _RecordingContext) -> set[
 
 
 class _RecordingContext:
-    """A rule context that records what a rule asks."""
+    """A rule context that records what a rule accesses."""
 
     def __init__(self, context: Context, world_size: object) -> None:
         self._context, self.world_size = context, world_size
@@ -151,14 +151,14 @@ class _RecordingContext:
         self.document = _RecordingLists(self.questions, ("problems",))
 
     def cached(self, compute: Callable[[Any], object]) -> object:
-        """Return the result of `compute` without caching, so that each rule asks for itself."""
+        """Return the result of `compute` without caching, so that each rule's accesses are recorded."""
         return compute(self)
 
     def overwrite(self, _: str) -> None:
-        """Return None, as if no program overwrote the key; an overwrite only silences rules."""
+        """Return None, as if no program overwrote the key, because an overwrite only suppresses findings."""
 
     def __getattr__(self, name: str) -> object:
-        """Record an access listed in `_PATHS` or `_CONDITIONS`, answer one in `_FREE`, and reject others."""
+        """Record an access listed in `_PATHS` or `_CONDITIONS`, allow one in `_FREE`, and reject others."""
         if name in _PATHS:
             return lambda path: self._ask(name, path)
         if name in _FREE:
@@ -215,7 +215,7 @@ class _RecordingLists:
 
 
 class _WorldSize:
-    """A world size of which any use makes a rule unrecordable."""
+    """A world size that makes a rule unrecordable when it is used."""
 
     def _reject(self, *_: object) -> Any:
         raise _UnrecordableQuestion

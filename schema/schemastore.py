@@ -44,14 +44,14 @@ LAUNCH_FILES: dict[bool, dict[str, JsonObject]] = {
 
 
 class SampleConfig(NamedTuple):
-    """A config from the test cases, to be used as a sample."""
+    """A config from the test cases, used as a sample."""
 
     name: str
     config: Json
 
 
 def sample_configs(consumer: str = "deepspeed") -> Iterator[SampleConfig]:
-    """The distinct configs of all cases for a consumer, smallest first."""
+    """Yield the distinct configs of all cases for a consumer, smallest first."""
     label_by_text = {
         json.dumps(case.entry["config"]): case.label
         for case in cases()
@@ -64,7 +64,7 @@ def sample_configs(consumer: str = "deepspeed") -> Iterator[SampleConfig]:
 def choose_samples(
     schema: JsonObject, release: str, consumer: str = "deepspeed"
 ) -> dict[bool, dict[str, Json]]:
-    """Configs that both schema and DeepSpeed accept, and configs that both reject; at most one per rule."""
+    """Return configs that both schema and DeepSpeed accept, and configs that both reject, at most one per rule."""
     validator = jsonschema.Draft7Validator(schema)
     samples_by_validity: dict[bool, dict[str, Json]] = {True: {}, False: {}}
     for sample in sample_configs(consumer):
@@ -101,7 +101,7 @@ def write_schemas(checkout: Path) -> Iterator[str]:
 
 
 def write_json(path: Path, value: Json) -> None:
-    """Write JSON; SchemaStore's `npm run prettier:fix` takes care of formatting."""
+    """Write JSON; SchemaStore's `npm run prettier:fix` formats it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
@@ -123,7 +123,7 @@ def update_catalog(checkout: Path) -> None:
 
 
 def update_validator_options(checkout: Path, names: list[str]) -> None:
-    """Add options for our schemas to SchemaStore's validator, as text because the file has comments.
+    """Add options for our schemas to SchemaStore's validator, by editing the text to keep its comments.
 
     Like most of SchemaStore's schemas, ours do not pass Ajv's strict mode, which requires a type next to each keyword.
     """

@@ -2,8 +2,8 @@
 
 The stub differs from the classes in one point: a section is built from the values that people write, so
 `zero_optimization={"stage": 3}` and `reduce_bucket_size=2e8` are valid arguments where the attribute is a
-`ZeroOptimization` or an `int`. The TypedDicts carry these wider types and the full description of each key. The
-stub has no docstrings: editors take those of attributes from the section classes, which `classes.py` leads to.
+`ZeroOptimization` or an `int`. The TypedDicts carry these wider types and the full description of each key. The stub
+has no docstrings: editors take those of attributes from the section classes, which `classes.py` imports.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ EditorKeysDict = TypedDict("EditorKeysDict", {{"$schema": str, "$dsconfig": "dic
 
 
 def class_stub(config: type[Section]) -> str:
-    """Return the source of `classes.pyi`, which declares the classes after their base classes."""
+    """Return the source of `classes.pyi`, in which classes follow their base classes."""
     sections = list(iterate_model_fields.iter_sections(config))
     ordered = sorted(sections, key=lambda section: len(_public_bases(section, sections)))
     return _STUB.format(classes="\n".join(_class_source(section, sections) for section in ordered))
@@ -130,7 +130,7 @@ def _typed_dict_source(section: type[Section], config: type[Section]) -> str:
 
 
 def _one_line_docstring(text: str) -> str:
-    """Return a docstring on one line, with escaped line breaks, which language servers render."""
+    """Return a docstring on one line, with escaped line breaks that language servers render."""
     escaped = text.replace("\\", "\\\\").replace("\n", "\\n")
     if escaped.endswith('"'):
         escaped = f'{escaped[:-1]}\\"'
@@ -152,7 +152,7 @@ def _attribute_type(annotation: object) -> str:
 
 
 def _accepted_type(field: iterate_model_fields.ModelField) -> str:
-    """Return, as source code, the type of the values from which a key can be built."""
+    """Return the source code of the type of the values from which a key can be built."""
     text = _union_of_arms(_accepted_arms(field.annotation))
     arms = text.split(" | ")
     if "int" in arms and isinstance(field.default, int) and field.default >= _LARGE:

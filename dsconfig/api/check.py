@@ -37,7 +37,7 @@ def check(
 ) -> Report:
     """Check a config, or every config in a Python source or in a script that starts several jobs.
 
-    If there are several configs or jobs, `report.jobs` holds a report on each.
+    If there are several configs or jobs, `report.jobs` has one report for each.
 
     Text is checked as DeepSpeed reads a file (Hjson, duplicate keys), a dict as DeepSpeed reads a dict. A string that
     contains a bracket, quote, line end or colon and is not the name of a file is text; any other string is a path, or
@@ -54,12 +54,12 @@ def check(
             Default: auto-detected; `report.reader` has the evidence.
         training_args: training arguments of the consumer: a `TrainingArguments` object, a mapping, or the path of a
             JSON or YAML file. They override those of the script that starts the job.
-        model: model that is trained: the path of its `config.json`, its content, or a name such as `llama-3-8b`.
-            Default: from the file's `"$dsconfig"` or the launch file of its job.
-        launch: script or launch file that starts the job, if several use the config.
+        model: the model to train: the path of its `config.json`, its content, or a name such as `llama-3-8b`. Default:
+            from the file's `"$dsconfig"` or the launch file of its job.
+        launch: the script or launch file that starts the job, if several of them use the config.
         host_memory: memory of a node in bytes.
         gpus_per_node: GPUs per node. Default: 8, or the world size if that is less.
-        job: only this job of a script, or config of a Python source, from 1. Default: all.
+        job: number of the job in a script, or of the config in a Python source, counted from 1. Default: all.
 
     Raises:
         OSError: a path cannot be read.

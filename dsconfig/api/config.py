@@ -128,7 +128,7 @@ class Config(Keys):
         /,
         **values: object,
     ) -> Self:
-        """Return a copy with values changed, as in `replace(zero_optimization__stage=2)`.
+        """Return a copy with some values changed, for example `replace(zero_optimization__stage=2)`.
 
         Args:
             changes: values by path, for example `{"zero_optimization.stage": 2}`; a path may also be a tuple of keys.
@@ -148,7 +148,7 @@ class Config(Keys):
         return copy
 
     def merge(self, *others: Config | ConfigDict | Mapping[str, Any]) -> Self:
-        """Return a copy merged with other configs, of which later ones take precedence.
+        """Return a copy merged with other configs; later configs take precedence.
 
         Sections are merged key by key, and lists are replaced. `config | other` merges one config.
 
@@ -271,10 +271,10 @@ def load(
         world_size: number of ranks; see `check`.
         consumer: library that loads the file; see `check`.
         training_args: training arguments of the consumer; see `check`.
-        model: model that is trained; see `check`.
+        model: the model to train; see `check`.
         launch: launch file that starts the job; see `check`.
-        job: which job of a script, or config of a Python source, is meant if there are several, from 1. Default:
-            the first job, with a warning.
+        job: number of the job in a script, or of the config in a Python source, counted from 1. Default: the first one,
+            with a warning if there are others.
 
     Raises:
         ConfigError: one of the target's releases rejects the config, and the config does not ignore that

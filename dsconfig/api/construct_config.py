@@ -133,7 +133,7 @@ def _report_on_one_job(report: Report) -> Report:
 
 
 def construct_section(section: type[S], data: JsonObject, release: int) -> S:
-    """Build a section from `data` without validation, using the release's defaults for other keys."""
+    """Build a section from `data` without validation; absent keys get the release's defaults."""
     known_fields, names = _model_fields(section), _aliases_read_by_release(section, release)
     values: JsonObject = {}
     spelled: dict[str, str] = {}
@@ -158,7 +158,7 @@ def construct_section(section: type[S], data: JsonObject, release: int) -> S:
 
 @cache
 def _model_fields(section: type[Section]) -> dict[str, ModelField]:
-    """Return the fields of the model class from which a user may have derived `section`."""
+    """Return the fields of the model class that `section` is or derives from."""
     base = next(cls for cls in section.__mro__ if cls.__module__.startswith("dsconfig."))
     return {field.name: field for field in iter_fields_of_section(base)}
 
@@ -175,7 +175,7 @@ def _aliases_read_by_release(section: type[Section], release: int) -> dict[str, 
 
 
 def _defaults_of_release(section: type[Section], release: int) -> JsonObject:
-    """Return the defaults that differ in the release, including those in default sections."""
+    """Return the release's defaults where they differ from the model's, including those of nested sections."""
     return {
         attribute: construct_section(default, {}, release) if is_section(default) else default
         for attribute, default in _differing_defaults(section, release)
@@ -184,7 +184,7 @@ def _defaults_of_release(section: type[Section], release: int) -> JsonObject:
 
 @cache
 def _differing_defaults(section: type[Section], release: int) -> tuple[tuple[str, object], ...]:
-    """Return the attributes whose default differs in a release, with that default or section class."""
+    """Return the attributes whose default may differ in a release, with that default or its section class."""
     result: list[tuple[str, object]] = []
     for info in keys_of_section_or_base(section).values():
         attribute = _model_fields(section)[info.name].attribute

@@ -48,7 +48,7 @@ def migrate(
         world_size: number of ranks, for the batch of an `elasticity` block; see `check`.
         consumer: library that loads the file; see `check`.
         training_args: training arguments of the consumer; see `check`.
-        model: model that is trained; see `check`.
+        model: the model to train; see `check`.
         launch: launch file that starts the job; see `check`.
         job: see `resolve`.
         keep: whether to keep an `elasticity` block that `to` rejects, for `dsconfig elastic`.

@@ -34,7 +34,7 @@ ALL_RELEASES = ReleaseTarget(RELEASES, f">={RELEASES[0]},<={LATEST}", "argument"
 
 @dataclass(frozen=True, slots=True)
 class CompatRange:
-    """Consecutive releases with the same result, oldest first, and the first error if they reject the config."""
+    """Consecutive releases that all accept or all reject a config, oldest first; `error` is the first rejection."""
 
     releases: tuple[str, ...]
     word: Verdict
@@ -59,9 +59,9 @@ def compat(
         target: the releases to check, such as `>=0.14`; None for all.
         world_size: number of ranks; see `check`.
         consumer: the library that loads the file; see `check`.
-        training_args: the arguments that the consumer is started with; see `check`.
+        training_args: training arguments of the consumer; see `check`.
         model: the model that the job trains; see `check`.
-        launch: the launch file whose arguments count; see `check`.
+        launch: the launch file that starts the job; see `check`.
         job: see `resolve`.
 
     Raises:

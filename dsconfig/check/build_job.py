@@ -73,7 +73,7 @@ def job_from_arguments(
     training_args: MappingSource = None,
     launch: str | os.PathLike[str] | None = None,
 ) -> Job:
-    """Build the layer of a job that holds a function's or command's explicit arguments.
+    """Build a job from only the facts that are passed explicitly to a function or command.
 
     Raises:
         OSError: the file of training arguments cannot be read.
@@ -180,7 +180,7 @@ def build_job(located: LocatedConfig, arguments: Job = EMPTY_JOB, settings: Job 
 def _merge_arguments(
     explicit: JobFact[LaunchArguments] | None, *others: JobFact[LaunchArguments] | None
 ) -> JobFact[LaunchArguments] | None:
-    """Merge explicit training arguments over those of the script or launch file that starts the job."""
+    """Merge explicit training arguments with those of the script or launch file; the explicit ones win."""
     launched = next((each for each in others if each is not None and each is not explicit), None)
     if explicit is None or launched is None or explicit.source != "training_args":
         return explicit or launched
@@ -193,7 +193,7 @@ def _merge_arguments(
 
 
 def job_of_document(document: Document, arguments: Job = EMPTY_JOB) -> Job:
-    """Build the job of the config that a document is, contains or names; see `build_job`."""
+    """Build the job of the config in a document, or of the config that the document names; see `build_job`."""
     return build_job(locate_config(document), arguments)
 
 
@@ -285,7 +285,7 @@ def facts_of_launched_job(job: LaunchJob) -> Job:
 
 
 def consumer_of_host_file(located: LocatedConfig, job: Job) -> ConsumerEvidence:
-    """Return the consumer of a file that contains or names a config, which for its own format is Accelerate."""
+    """Return the consumer of a file that contains or names a config: that of its job, or else Accelerate."""
     consumer = job.reader
     if located.job is None:
         name, version = ("accelerate", consumer.version if consumer.name == "accelerate" else None)
@@ -324,7 +324,7 @@ def _pinned_releases(config: Document, reader: ConsumerEvidence) -> JobFact[Rele
 
 
 def _base_of_fork(located: LocatedConfig) -> JobFact[ReleaseTarget] | None:
-    """Return the release on which the DeepSpeed fork that a launch file's program installs is based."""
+    """Return the release on which a DeepSpeed fork is based, if the program in a launch file installs one."""
     if located.job is None or (fork := located.job.format.fork) is None:
         return None
     name, release = fork
@@ -350,7 +350,7 @@ def _installed_release(note: str | None = None) -> JobFact[ReleaseTarget]:
 
 
 def _facts_of_dsconfig_block(document: Document) -> Job:
-    """Return the facts stated in a config's `"$dsconfig"` block."""
+    """Return the facts in a config's `"$dsconfig"` block."""
     block, source = read_dsconfig_block(document.value()), f'`"{DSCONFIG_KEY}"` in {document.name}'
     if block == DsconfigBlock():
         return EMPTY_JOB
@@ -369,7 +369,7 @@ def _facts_of_dsconfig_block(document: Document) -> Job:
 
 
 def releases_of_dsconfig_block(document: Document) -> ReleaseTarget | None:
-    """Return the releases named in the config's `"$dsconfig"` block, or None if it names no known one."""
+    """Return the releases named in the config's `"$dsconfig"` block, or None if it names no known release."""
     text = read_dsconfig_block(document.value()).target
     try:
         return None if text is None else releases.resolve_target(text, "file")
@@ -378,7 +378,7 @@ def releases_of_dsconfig_block(document: Document) -> ReleaseTarget | None:
 
 
 def why_not_config(document: Document, consumer: str | None = None) -> str | None:
-    """Return why a document is not a DeepSpeed config, as a clause, or None for a config, even a broken one.
+    """Return a clause that says why a document is not a DeepSpeed config, or None if it is one, even if broken.
 
     `consumer` is the consumer that the user named, if any.
     """

@@ -115,14 +115,14 @@ def check_document(
 
 
 def recheck_text(report: Report, document: Document, *, is_located: bool = True) -> Report:
-    """Check another text for the reported file, with the same job.
+    """Check a new text of the file in `report`, with the same job.
 
     The job is kept because a fix may remove the very key from which the consumer was detected.
 
     Args:
         report: the report on the file.
-        document: the other text.
-        is_located: whether the diagnostics of a config get locations, for which plain JSON is parsed once more.
+        document: the new text.
+        is_located: whether to locate the diagnostics, for which plain JSON is parsed a second time.
     """
     assert report.job is not None
     if report.is_embedded:  # the launch file embeds the config, so its arguments may have changed too
@@ -143,7 +143,7 @@ def config_as_release_parses_it(report: Report) -> JsonObject | None:
 
 
 def _is_rejected_by_launcher(located: LocatedConfig, job: Job) -> bool:
-    """Return whether a launcher rejects its flags, or the program that a script starts its arguments."""
+    """Return whether the launcher rejects its flags, or the program that it starts rejects its arguments."""
     from dsconfig.launch.framework_checks import failed_framework_checks
     from dsconfig.launch.launcher_checks import find_launcher_problems, has_launcher_problems
     from dsconfig.launch.lightning_strategies import lightning_problems
@@ -316,7 +316,7 @@ def check_jobs(document: Document, options: EffectiveOptions) -> list[Report]:
 
 
 def job_checker(located: LocatedConfig, job: Job) -> Callable[[Document], Report]:
-    """Return a function that checks another text for the located file, with the same job."""
+    """Return a function that checks a new text of the located file, with the same job."""
 
     def checker(document: Document) -> Report:
         again = locate_again(document, located.job_number)
@@ -331,7 +331,7 @@ def apply_options_to_report(report: Report, options: EffectiveOptions) -> Report
 
 
 def recheck_function(report: Report, options: EffectiveOptions) -> Callable[[Document], Report]:
-    """Return a function that checks another text for the reported file, with the same job."""
+    """Return a function that checks a new text of the reported file, with the same job."""
     return lambda document: _apply_rule_selection(recheck_text(report, document), options)
 
 
@@ -378,7 +378,7 @@ def _apply_rule_selection(report: Report, options: EffectiveOptions) -> Report:
 
 
 def working_world_sizes(context: Context) -> tuple[int, ...] | None:
-    """Return the world sizes at which the batch works, or None if all of them work or the world size is known."""
+    """Return the world sizes for which the batch is valid, or None if all are valid or the world size is known."""
     return supported_world_sizes(context) if context.root == "config" and context.world_size is None else None
 
 
@@ -403,7 +403,7 @@ def file_notes(
 def _unresolved_auto_note(
     document: Document, newest: EvaluationOutcome, reader: ConsumerEvidence
 ) -> tuple[str, ...]:
-    """Return a note about the number of values that stay "auto" with plain DeepSpeed."""
+    """Return a note with the number of values that stay "auto" because plain DeepSpeed does not resolve them."""
     if reader.name != "deepspeed" or not newest.unresolved_autos:
         return ()
     values = "1 value is" if newest.unresolved_autos == 1 else f"{newest.unresolved_autos} values are"
@@ -458,7 +458,7 @@ def keep_diagnostics_of_all_consumers(
 
 
 class MergedFinding(NamedTuple):
-    """A finding with the message of the newest release that has it, and all releases that share it."""
+    """A finding, worded as for the newest release that has it, and all releases to which it applies."""
 
     rule: Rule
     finding: Finding
@@ -519,7 +519,7 @@ def _merge_differing_fixes(finding: Finding, other: Fix | None) -> Finding:
 def findings_to_diagnostics(
     document: Document, findings: Iterable[MergedFinding], *, is_located: bool = True
 ) -> list[Diagnostic]:
-    """Convert findings to diagnostics, which get their locations unless `is_located` is false."""
+    """Convert findings to diagnostics, with locations unless `is_located` is false."""
     return [
         Diagnostic(
             code=item.rule.code,

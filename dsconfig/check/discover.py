@@ -59,10 +59,10 @@ def find_configs(
 
     Args:
         folder: the directory to search.
-        excludes: whether to exclude a file or folder.
+        excludes: function that returns whether to skip a file or folder.
         note: function called with one line for each path that cannot be read, or when git does not answer.
         hidden: function called with each hidden folder that is skipped.
-        launches: also find the scripts and manifests that start a job with DeepSpeed.
+        launches: whether to also find scripts and manifests that start a job with DeepSpeed.
     """
     git_client = GitFileLister(note)
     folders: list[tuple[str, GitListing | None]] = [(folder, git_client.list_folder(folder))]
@@ -164,7 +164,7 @@ _HERE = os.path.join(os.curdir, "")
 
 
 def is_skipped_by_discovery(path: str) -> bool:
-    """Return whether discovery skips a file: hidden, installed, or a link out of the repository."""
+    """Return whether discovery skips a file because it is hidden, installed, or a link out of the repository."""
     if os.path.realpath(path) != os.path.abspath(path) and not may_read_file(path, "<here>"):
         return True  # the target is not part of this repository
     folder, name = os.path.split(relative_path(path) if os.path.isabs(path) else os.path.normpath(path))
@@ -182,7 +182,7 @@ def _is_in_skipped_folder(folder: str, cwd: str) -> bool:
 
 
 def is_excluded(path: str, root: str, patterns: Sequence[str]) -> bool:
-    """Return whether a pattern matches the file, a parent directory, or without a slash, any part of its path."""
+    """Return whether a pattern matches the file or a parent; one without a slash may match any part of the path."""
     if not patterns:
         return False
     from fnmatch import fnmatch
@@ -269,7 +269,7 @@ def is_config_text(path: str, data: bytes, *, yaml: bool) -> bool:
 
 
 def has_config_name(document: Document | None) -> bool:
-    """Return whether a text that cannot be parsed is named like a config and hence counts as a broken one."""
+    """Return whether an unparsable file has the name of a config, so that its errors are worth reporting."""
     from dsconfig.launch.classify_config_file import is_unparsable
 
     return document is not None and is_config_name(document.name) and is_unparsable(document)
@@ -299,7 +299,7 @@ def _contains_python_config(path: str, data: bytes) -> bool:
 
 
 def _why_python_source_unread(path: str) -> str | None:
-    """Return why a Python source that mentions DeepSpeed keys cannot be searched, else None."""
+    """Return why a Python source that mentions DeepSpeed keys cannot be searched, or None if it can."""
     data = read_small_file(path)
     if not re.search(_UNIQUE_WORDS, data) or re.search(_IS_TEST, path.replace(os.sep, "/")):
         return None
@@ -373,7 +373,7 @@ def _drop_cyclic_references(launches_by_config: dict[str, list[str]]) -> dict[st
 
 
 def read_small_file(path: str) -> bytes:
-    """Return the bytes of the file at `path`, or none if it is too large or unreadable."""
+    """Return the bytes of the file at `path`, or empty bytes if it is too large or unreadable."""
     try:
         limit = MAX_NOTEBOOK_SIZE if is_notebook_name(path) else _MAX_CONFIG_SIZE
         data = read_contents(path, limit) if os.path.getsize(path) <= limit else b""
@@ -465,7 +465,7 @@ _IS_FOLDED = sys.platform in ("darwin", "win32")
 
 
 def _folded_path(path: str) -> str:
-    """Return the spelling of a path that all spellings of the file share on Windows and macOS.
+    """Normalize a path so that all spellings that name the same file on Windows and macOS become equal.
 
     Git writes slashes on every system, and keeps the case in which a file was added. On macOS it composes accented
     letters, which older file systems store decomposed.
@@ -476,7 +476,7 @@ def _folded_path(path: str) -> str:
 
 
 class GitFileLister:
-    """List folders with git, giving up after its first timeout and passing the reason to `note`."""
+    """Lists the files of folders with git, which is not called again after a first timeout."""
 
     def __init__(self, note: Callable[[str], object] = str) -> None:
         self._note = note

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class EffectiveOptions(NamedTuple):
-    """The options that apply to one file; those of the working directory apply to the whole run."""
+    """The options that apply to one file; the options of the working directory also apply to the whole run."""
 
     overrides: CommandLineOverrides
     finder: SettingsFinder
@@ -198,7 +198,7 @@ def job_layers(
 
 
 def _explicit_training_arguments(overrides: CommandLineOverrides) -> JobFact[LaunchArguments] | None:
-    """Return the training arguments given on the command line, whose file must be readable."""
+    """Return the training arguments in the file named on the command line, which must be readable."""
     try:
         return training_arguments_fact(overrides.training_args)
     except OSError as error:
@@ -271,7 +271,7 @@ class CommandLineOverrides(NamedTuple):
 
 
 class SettingsFinder:
-    """Find the settings for each file, reading every settings file only once."""
+    """Finds the settings of each file; every settings file is read only once."""
 
     def __init__(self, overrides: CommandLineOverrides, only: SettingsFile | None = None) -> None:
         self._by_folder: dict[str, SettingsFile] = {}

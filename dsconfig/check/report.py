@@ -117,7 +117,7 @@ class Report:
 
     @property
     def world_sizes(self) -> str | None:
-        """The world sizes at which the batch works, as text; None if all do or the world size is known."""
+        """The world sizes for which the batch is valid, as text; None if all are valid or the world size is known."""
         return format_world_sizes(self.sizes)
 
     @property
@@ -126,7 +126,7 @@ class Report:
         return self.reader.name
 
     def rejections(self, *, suppressed: bool = False) -> list[Diagnostic]:
-        """Return the diagnostics because of which DeepSpeed rejects the config, or only the suppressed ones."""
+        """Return the diagnostics that make DeepSpeed reject the config; with `suppressed`, only suppressed ones."""
         diagnostics = self.suppressed if suppressed else self.diagnostics
         return [each for each in diagnostics if each.effect is Effect.REJECTED]
 
@@ -146,7 +146,7 @@ class Report:
         return any(child.has_fixes for child in self.children)
 
     def edits(self, diagnostic: Diagnostic) -> Sequence[tuple[int, int, str]]:
-        """Return the text edits of a diagnostic's fix as (start, end, replacement), or none without a fix."""
+        """Return the text edits of a diagnostic's fix as (start, end, replacement); empty if it has no fix."""
         from dsconfig.document.apply_operations import edits_for_fix
         from dsconfig.document.text_edit import EditError
 
@@ -164,8 +164,8 @@ class Report:
     def to_dict(self) -> dict[str, object]:
         """Return the report and those on linked files in the format of `--output-format json`.
 
-        `target` is that of this report, which the config itself may name; the command writes the target of
-        the whole run.
+        `target` is the target of this report, which the config itself may name; the command writes the target of the
+        whole run instead.
         """
         from dsconfig.render.json import VERSION, file_record
 
@@ -265,7 +265,7 @@ def combine_jobs(reports: Sequence[Report]) -> Report:
 
 
 def _without_listed(report: Report, listed: set[tuple[object, ...]]) -> Report:
-    """Return the report without diagnostics in `listed`, to which the remaining ones are added."""
+    """Return the report without the diagnostics in `listed`, and add the remaining ones to `listed`."""
 
     def key(diagnostic: Diagnostic) -> tuple[object, ...]:
         return report.name, diagnostic.code, diagnostic.path, diagnostic.location, diagnostic.message

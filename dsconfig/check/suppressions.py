@@ -200,7 +200,7 @@ def _parse_dsconfig_block(document: Document, block: object) -> Iterator[Suppres
 
 
 def _invalid_job_facts(document: Document, block: Mapping[object, object]) -> Iterator[Diagnostic]:
-    """Report invalid keys of the block other than `ignore`."""
+    """Report invalid keys of the `"$dsconfig"` block other than `ignore`."""
     for key, value in block.items():
         if value is UNKNOWN:
             continue
@@ -223,7 +223,7 @@ def _invalid_job_facts(document: Document, block: Mapping[object, object]) -> It
 
 
 def _instead_of(key: str) -> str:
-    """Return the help for an unknown key of the block; for `world_size`, suggest `world-size`."""
+    """Return the help for an unknown key of the `"$dsconfig"` block; for `world_size`, suggest `world-size`."""
     hyphenated = key.replace("_", "-")
     if hyphenated in EXPECTED_VALUES:
         return f"write it as `{hyphenated}`"
@@ -284,7 +284,7 @@ def _parse_ignore_comments(document: Document) -> Iterator[Suppression | Diagnos
 
 
 class _CommentTargets:
-    """Determine to which line each comment applies."""
+    """Determines the line to which each comment applies."""
 
     def __init__(self, document: Document) -> None:
         self.document, self.text = document, document.text
@@ -292,7 +292,7 @@ class _CommentTargets:
         """For each line, the first line from there on with more than a comment on it, or else the last line."""
 
     def target_line(self, span: TextSpan) -> int:
-        """Return the comment's own line, or for a comment on its own line, the next line with content."""
+        """Return the line to which a comment applies: its own, or the next line with content if nothing precedes it."""
         start, end = self.document.position(span.start), self.document.position(span.end)
         if not self._starts_line(span.start) or not self._ends_line(span.end):
             return start.line

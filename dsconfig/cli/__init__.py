@@ -99,7 +99,7 @@ def _flush_stdout(code: int) -> int:
 
 
 def _is_broken_pipe(error: Exception) -> bool:
-    """Return whether the reader of the output has ended; Windows reports that as an invalid argument."""
+    """Return whether an error is a broken pipe, which Windows reports as an invalid argument."""
     if isinstance(error, BrokenPipeError):
         return True
     is_invalid = isinstance(error, OSError) and (error.errno, error.filename) == (errno.EINVAL, None)

@@ -248,7 +248,7 @@ def parse_byte_size(text: str) -> int:
 
 
 def parse_gpu_memory(text: str) -> GpuMemory:
-    """Parse a GPU's memory, given as a size, a card's name, or the size under which cards are sold."""
+    """Parse a GPU's memory, given as an amount, the name of a GPU, or its advertised size."""
     from dsconfig.core import gpu_memory
 
     try:
@@ -362,7 +362,7 @@ class CommandParser(argparse.ArgumentParser):
         self.add_argument("-V", "--version", action="version", version=f"dsconfig {__version__}")
 
     def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
-        """Parse the arguments; reject unknown options here, where the command is known, not at the root."""
+        """Parse the arguments, and reject unknown options here, where the command is known, instead of at the root."""
         if args is not None and (name := self._first_unknown_option(args)) is not None:
             self._reject_option(name)
         parsed, extras = super().parse_known_args(args, namespace)
@@ -382,7 +382,7 @@ class CommandParser(argparse.ArgumentParser):
         return parsed, extras
 
     def _first_unknown_option(self, args: Sequence[str]) -> str | None:
-        """Return the first unknown option before any command or script, whose arguments are parsed elsewhere."""
+        """Return the first unknown option, ignoring the arguments of a subcommand or script."""
         actions = self._option_string_actions
         ends = not {each.nargs for each in self._actions}.isdisjoint((argparse.PARSER, argparse.REMAINDER))
         words = iter(args)

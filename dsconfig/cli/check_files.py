@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class FileChecker:
-    """Check files one by one, and fix them if given a fixer; an unreadable file does not end the run."""
+    """Checks files one by one, and fixes them if given a fixer; an unreadable file does not end the run."""
 
     def __init__(
         self, options: EffectiveOptions, fixer: FileFixer | None = None, *, quiet: bool = False
@@ -225,7 +225,7 @@ class FileChecker:
         return self.unread[unread_before:]
 
     def _report_of_sibling(self, document: Document) -> Report:
-        """Return the report on one of several configs in a Python source, whose fixes are verified together."""
+        """Return the report on one of several configs in a Python source, whose fixes must be verified together."""
         if not self._reports_of_program:
             from dsconfig.check.check import check_with_options
             from dsconfig.fix.verify_fixes_in_python import verify_fixes_in_python
@@ -379,7 +379,7 @@ class DiagnosticTotals:
 
 
 def _path_of_config(report: Report) -> str:
-    """Return the path of a config; for a config in a program, with its line."""
+    """Return the path of a config, followed by the line if the config is in a program."""
     path, document = os.path.realpath(report.name), report.document
     if document is None or not document.is_in_program or document.root is None:
         return path
@@ -387,7 +387,7 @@ def _path_of_config(report: Report) -> str:
 
 
 def _reaches_threshold(severity: str, threshold: str) -> bool:
-    """Return whether a severity is at or above the threshold, which `never` excludes."""
+    """Return whether a severity is at or above the threshold; none is for `never`."""
     worst_first: tuple[str, ...] = SEVERITIES
     return threshold != "never" and worst_first.index(severity) <= worst_first.index(threshold)
 

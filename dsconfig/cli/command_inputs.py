@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 def read_config_document(name: str, job: int | None = None, *, is_written: bool = False) -> Document:
     """Read the config, or end the run with an error.
 
-    `job` is the number, from 1, of the job of a script or config of a Python source to use if there are several; if
-    it is None, a note names the jobs. `is_written` says that the command changes the config, which a note cannot
-    undo.
+    `job` is the number, from 1, of the job in a script or of the config in a Python source. If it is None and there
+    are several, the first one is used, and a note lists the others. A command that changes the config (`is_written`)
+    requires a number if their configs differ.
     """
     from dsconfig.launch.config_source import read_config_at_path
     from dsconfig.launch.locate_configs_of_jobs import select_job
@@ -145,7 +145,7 @@ def _reject_ci_commands(data: bytes) -> None:
 
 
 def is_stdout_target(name: str) -> bool:
-    """Return whether stdout is redirected to the file at a path, such as `/dev/stdout`."""
+    """Return whether a path, such as `/dev/stdout`, is the file to which stdout is redirected."""
     try:
         return os.path.samestat(os.stat(name), os.fstat(sys.stdout.fileno()))
     except (OSError, ValueError, AttributeError):  # no such file, or stdout has no descriptor
@@ -231,7 +231,7 @@ def _overrides_from_arguments(args: argparse.Namespace) -> CommandLineOverrides:
 
 
 def _settings_finder(args: argparse.Namespace, requested: CommandLineOverrides) -> SettingsFinder:
-    """Return how to find settings: in the nearest file, in that of `--config`, or not at all (`--isolated`)."""
+    """Return a finder for settings: in the nearest file, in the file of `--config`, or nowhere (`--isolated`)."""
     path = getattr(args, "config", None)
     if not getattr(args, "isolated", False):
         return SettingsFinder(requested, None if path is None else _read_settings_file(path))
@@ -291,7 +291,7 @@ def job_from_arguments(
 
 
 def schema_release_and_consumer(args: argparse.Namespace) -> tuple[ReleaseTarget, str | None]:
-    """Return the release and the consumer of a schema; without a consumer, it is valid for all of them."""
+    """Return the release and consumer of a schema; without a consumer, the schema is valid for all of them."""
     target, settings = _target_and_settings(args)
     if len(target.releases) > 1:
         print_note(f"using {target.releases[-1]}, the newest release of {target.text}")

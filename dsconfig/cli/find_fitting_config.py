@@ -89,7 +89,7 @@ MOST_RANKS = 4096
 
 
 class TriedSetting(NamedTuple):
-    """A setting that the search has tried, with its estimate."""
+    """A setting that the search has tried, with its memory estimate."""
 
     level: PresetStep
     checkpointing: bool
@@ -127,7 +127,7 @@ class FittingPlan(NamedTuple):
 
 
 def find_fitting_config(request: JobRequest) -> FittingPlan:
-    """Find the fastest level that fits, preferably without activation checkpointing, and its largest micro batch.
+    """Find the fastest ZeRO level that fits, preferably without activation checkpointing, and its largest micro batch.
 
     Raises:
         NotModelledError: the model is unknown or not supported.
@@ -213,14 +213,14 @@ def _try_setting(
 
 
 def needed_gpu_bytes(request: JobRequest, estimate: Estimate) -> int:
-    """Return the GPU memory to compare with the limit: the expected maximum, or the tensors alone with a headroom."""
+    """Return the GPU memory to compare with the limit: the maximum expected on the device, or that of the tensors."""
     if request.margin is None and estimate.device is not None:
         return estimate.device.high(request.gpu.most)
     return estimate.rank.upper_bound
 
 
 def _needs_zero_init(request: JobRequest, level: PresetStep) -> bool:
-    """Return whether the script itself must build the model under `zero.Init`, unlike with Transformers."""
+    """Return whether the training script must call `zero.Init` itself, which Transformers and Accelerate do for it."""
     return level.preset.startswith("zero3") and request.consumer not in HUGGING_FACE
 
 

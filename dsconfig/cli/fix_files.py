@@ -39,7 +39,7 @@ def _with_options(checker: Checker, options: EffectiveOptions) -> Checker:
 
 
 class FileFixer:
-    """Fix files one by one, or with `diff`, print the changes without writing anything."""
+    """Fixes files one by one, or with `diff`, prints the changes without writing anything."""
 
     def __init__(self, options: EffectiveOptions, *, unsafe: bool, diff: bool) -> None:
         self.options, self.unsafe, self.diff = options, unsafe, diff

@@ -287,7 +287,7 @@ def print_stage_table(args: argparse.Namespace) -> int:
 
 
 def _batch_error_advice(args: argparse.Namespace, error: ResolveError) -> tuple[str, ...]:
-    """Return the hint for a config in which nothing but the batch is wrong."""
+    """Return the hint for a config in which only the batch is invalid."""
     diagnostics = error.diagnostics
     only_batch = diagnostics and all(one.code.startswith(BATCH_RULES) for one in diagnostics)
     return (

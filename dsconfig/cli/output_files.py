@@ -257,7 +257,7 @@ def _changes_in_gap(
 
 
 def _command_lines(old: Sequence[str], changed: Sequence[ChangedLineRange]) -> Iterator[ChangedLineRange]:
-    """Yield each unchanged line that is a CI command as if it were replaced by itself."""
+    """Yield each unchanged line that is a CI command as a change that replaces the line with itself."""
     at = new_at = 0
     for change in (*changed, ChangedLineRange(len(old), len(old), 0, 0)):
         for line in range(at, change.start):

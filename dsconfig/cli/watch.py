@@ -23,7 +23,8 @@ CLEAR = "\x1b[H\x1b[2J\x1b[3J"
 def watch_files(args: argparse.Namespace, run: Callable[[argparse.Namespace], tuple[int, set[str]]]) -> int:
     """Run a check now and after every change of the files, until Ctrl-C.
 
-    `run` also returns the files on which the result depends. After a usage error, wait for the next change.
+    `run` returns the exit code and the files on which the result depends. After a usage error, the next change triggers
+    a new check.
     """
     dependencies: set[str] = set()
     while True:

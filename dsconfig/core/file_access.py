@@ -173,16 +173,15 @@ def relative_path(path: str, start: str = os.curdir) -> str:
 def is_absolute(path: str) -> bool:
     """Return whether a path is absolute on this machine, or on the Linux machine of a job.
 
-    For Windows, Python 3.13 and newer call `/data/ds.json` relative.
+    On Windows, Python 3.13 and newer treat `/data/ds.json` as a relative path.
     """
     return path.startswith("/") or os.path.isabs(path)
 
 
 def register_named_paths(paths: Iterable[str]) -> dict[str, str]:
-    """Register the paths that the user named, replacing earlier ones; other files may refer to them.
+    """Register the paths that the user named, replacing earlier ones; return the real path of each valid path.
 
-    Returns:
-        the real path of each valid path.
+    Other files may refer to these paths.
     """
     real_paths = {path: real for path in paths if (real := _real_path(path)) is not None}
     _named.clear()
@@ -199,7 +198,7 @@ def _real_path(path: str) -> str | None:
 
 
 def may_read_discovered_file(path: str) -> bool:
-    """Return whether a discovered file may be read: it is no link, or one within the repository."""
+    """Return whether a discovered file may be read: it is not a link, or links to a file in the repository."""
     return not os.path.islink(path) or may_read_file(path, path)
 
 

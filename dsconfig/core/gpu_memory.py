@@ -62,7 +62,7 @@ IRRELEVANT_WORDS = ("pcie", "sxm", "sxm2", "sxm4", "sxm5", "hbm2e", "hbm3", "ti"
 
 
 class GpuMemory(NamedTuple):
-    """A GPU's memory in bytes, which is a range if an advertised size matches several cards."""
+    """A GPU's memory in bytes; a range if several cards have the advertised size."""
 
     least: int
     most: int
@@ -106,12 +106,12 @@ def parse_gpu_memory(requested: str | int) -> GpuMemory:
 
 
 def memory_of_card(name: str) -> int:
-    """Return the memory in bytes of a known card, given its name."""
+    """Return the memory of a known card in bytes."""
     return int(CARDS[name].total * (1 << 30))
 
 
 def _cards_by_name(text: str) -> list[str]:
-    """Return the card, if any, that a name in any common spelling denotes, such as `NVIDIA RTX 4090`.
+    """Return the card with this name in any common spelling, such as `NVIDIA RTX 4090`; empty if there is none.
 
     Raises:
         ValueError: the card is sold in several sizes.

@@ -252,7 +252,7 @@ def _version_listed_in_folder(folder: str, package: str, *_: int) -> str | None:
 
 
 def _nearest_release_to_installed(version: str) -> ReleaseTarget:
-    """Map a development build (`0.17.0.dev3`, `0.18.9+abc`) to the newest release up to it."""
+    """Map a development build (`0.17.0.dev3`, `0.18.9+abc`) to the newest release that is not later."""
     try:
         return _target_of_one_release(version, "installed")
     except UnknownReleaseError:

@@ -43,7 +43,7 @@ def version_numbers(version: str) -> Version:
 
 
 def parse_version_range(specifier: str) -> VersionRange:
-    """Return the smallest range with all versions that a specifier (PEP 440) allows.
+    """Return the smallest range that contains every version allowed by a specifier (PEP 440).
 
     `!=` and unknown operators do not limit the range.
     """

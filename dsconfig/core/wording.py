@@ -44,7 +44,7 @@ def format_number(number: float) -> str:
 
 
 def _json_fallback(value: object) -> object:
-    """Return deterministic text for a value of a type that JSON lacks."""
+    """Return a deterministic text for a value whose type JSON does not have."""
     if isinstance(value, set | frozenset):
         return sorted(map(str, value))
     return str(value).partition(" at 0x")[0]
@@ -64,12 +64,12 @@ _EXPONENT = r'(?a)(?<![\w."])(-?\d+)e([+-]?)(\d+)(?![\w"])'
 
 
 def numbers_for_yaml(advice: str) -> str:
-    """Rewrite the numbers in advice for YAML 1.1, which reads 6e-05 as a string but 6.0e-05 as a number."""
+    """Spell the numbers in a help text for YAML 1.1, which reads 6e-05 as a string but 6.0e-05 as a number."""
     return re.sub(_EXPONENT, lambda match: f"{match[1]}.0e{match[2] or '+'}{match[3]}", advice)
 
 
 def describe_value(value: object) -> str:
-    """Return a value after its kind, set off by commas: ``a list, `[3]`,``; null has no kind."""
+    """Describe a value by its kind and text, set off by commas: ``a list, `[3]`,``; null has no kind."""
     return "`null`," if value is None else f"{json_kind(value)}, {quote_value(value)},"
 
 

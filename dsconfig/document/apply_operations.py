@@ -214,7 +214,7 @@ def are_equal_for_parsers(left: Json, right: Json) -> bool:
 if TYPE_CHECKING:
 
     class TextEditor(Protocol):
-        """Editor of a text, whose methods return edits for an operation or raise `EditError`."""
+        """Editor of a text; each method returns the edits for an operation, or raises `EditError`."""
 
         def set_value(self, path: KeyPath, value: Json) -> list[TextEdit]:
             """Set the key at a path to a value, creating missing sections."""

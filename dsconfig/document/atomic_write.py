@@ -76,7 +76,7 @@ def rewrite_if_unchanged(path: str, old: bytes, new: bytes) -> None:
 
 
 def _replace_file(draft: str, path: str) -> None:
-    """Replace a file by its draft, on Windows as soon as no other program has the file open.
+    """Replace a file with its draft; on Windows, wait until no other program has the file open.
 
     Raises:
         OSError: the file cannot be replaced; `filename` is its path, not that of the draft.
@@ -118,7 +118,7 @@ def _remove_if_abandoned(draft: str) -> None:
 
 
 def _write_into_pipe(path: str, data: bytes, before: os.stat_result) -> None:
-    """Write to a pipe or device, such as stdout."""
+    """Write data into a pipe or device, such as stdout."""
     if stat.S_ISBLK(before.st_mode):
         raise OSError(errno.EINVAL, "is a disk, not a file", path)
     try:

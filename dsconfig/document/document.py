@@ -90,7 +90,7 @@ class Document:
 
     @property
     def is_in_program(self) -> bool:
-        """Whether the document is a config in a Python source or notebook, which may contain more of them."""
+        """Whether the document is a config in a Python source or notebook, which may contain other configs too."""
         return self.format == "python" or self.reread is not None
 
     @property
@@ -132,7 +132,7 @@ class Document:
         return not any(parser in problem.rejected_by for problem in self.problems)
 
     def value(self, parser: Parser = "hjson") -> object:
-        """Return the value that a parser reads (of duplicates, the last), or the recovered value."""
+        """Return the value that a parser reads (the last one of duplicate keys), or the recovered value if it fails."""
         if self._value is _NOT_PARSED:
             root = self.tree.root
             self._value = None if root is None else root.value
@@ -171,7 +171,7 @@ class Document:
         return any(problem.kind == YAML_TEXT for problem in self.problems)
 
     def with_value(self, value: object) -> Document:
-        """Return a copy of the document with the value that another parser reads."""
+        """Return a copy of the document whose value is the one that another parser reads."""
         return Document(
             self.name,
             self.text,
@@ -194,7 +194,7 @@ class Document:
         return self._find_entry(path) is not None
 
     def span(self, path: KeyPath, part: Part = "value") -> TextSpan:
-        """Return the span of a path; if absent, that of the key of its nearest existing parent."""
+        """Return the span of a path; for an absent path, return the span of its nearest existing parent's key."""
         while (entry := self._find_entry(path)) is None:
             if not path:
                 return TextSpan(0, 0)
@@ -227,7 +227,7 @@ class Document:
         return None if node is None else (key, node)
 
     def member_index(self, node: TreeNode, key: str) -> int | None:
-        """Return the index of a key among an object's members (of duplicates, the last), or None if absent."""
+        """Return the index of a key among an object's members (of its last occurrence), or None if absent."""
         keys = self._index.get(id(node))
         if keys is None:
             keys = self._index[id(node)] = {member.key: index for index, member in enumerate(node.members)}

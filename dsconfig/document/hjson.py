@@ -34,7 +34,11 @@ if TYPE_CHECKING:
 
 
 def parse_hjson(text: str, *, translate: bool = True) -> LocatedTree:
-    """Parse a whole text like hjson's `HjsonDecoder.raw_decode` and `decode`. Raises `HjsonSyntaxError`."""
+    """Parse a whole text as hjson's `HjsonDecoder.raw_decode` and `decode` do.
+
+    Raises:
+        HjsonSyntaxError: hjson rejects the text.
+    """
     builder = TreeBuilder(text, translate=translate)
     first, pos = skip_space_and_comments(builder, skip_byte_order_mark(builder))
     if not first and not text.startswith(("\ufeff", "\xef\xbb\xbf")):
@@ -212,7 +216,7 @@ def skip_space_and_comments(builder: TreeBuilder, pos: int) -> tuple[str, int]:
 
 
 def _find_comment_end(text: str, start: int) -> int:
-    """Return where the comment at `start` ends, or `start` if there is none."""
+    """Return the end of the comment at `start`, or `start` if there is no comment."""
     if text[start] == "#" or text.startswith("//", start):
         return find_line_end(text, start)
     if not text.startswith("/*", start):
@@ -224,7 +228,7 @@ def _find_comment_end(text: str, start: int) -> int:
 
 
 def find_line_end(text: str, pos: int) -> int:
-    """Return where the line that contains `pos` ends."""
+    """Return the end of the line that contains `pos`."""
     return _TO_LINE_END.match(text, pos).end()  # type: ignore[union-attr]  # it matches the empty string
 
 
@@ -254,7 +258,7 @@ def parse_literal(
 
 
 def classify_unquoted_word(word: str) -> str:
-    """Guess which kind of value an unquoted word was meant to be."""
+    """Guess the kind of value that an unquoted word was meant to be."""
     core = word.rstrip(", \t")
     if _NAN.match(core):
         return "nan"
@@ -425,14 +429,14 @@ class OpenContainer:
         return len(self.members) + len(self.items)
 
     def end_of_last_entry(self) -> int:
-        """Return the offset at which the last entry ends."""
+        """Return the offset just after the last entry."""
         if self.members:
             return self.members[-1].node.span.end
         return self.items[-1].span.end if self.items else self.start + self.braces
 
 
 class TreeBuilder:
-    """Build the tree of a text from the values that a parser reports.
+    """Builds the tree of a text from the values that a parser reports.
 
     The parsers keep track of the position: their functions take a position and return the one where they stopped. If
     `translate` is true, line endings are converted as `open()` does, which matters only in triple-quoted strings.

@@ -64,7 +64,7 @@ class JsonEditor:
 
 
 def find_entry(document: Document, path: KeyPath) -> tuple[TreeNode, int]:
-    """Return the parent node of the entry at a path, and the entry's index (of duplicates, the last)."""
+    """Return the parent node of the entry at a path, and the index of the entry (of the last one among duplicates)."""
     parent = document.node(path[:-1]) if path else None
     if parent is not None and document.has_path(path):
         index = document.member_index(parent, path[-1]) if isinstance(path[-1], str) else path[-1]
@@ -124,7 +124,7 @@ def _member_span(member: ObjectMember) -> TextSpan:
 
 
 def value_as_written(around: TextSurroundings, node: TreeNode) -> RawValue | Json:
-    """Return a value as spelled in the text, for use elsewhere; an unquoted string is returned as its value."""
+    """Return a value as spelled in the text, to insert it elsewhere; an unquoted string is returned decoded."""
     text = around.text[node.span.start : node.span.end]
     if node.kind == "string" and text[:1] not in ("'", '"'):
         return node.value
@@ -132,7 +132,7 @@ def value_as_written(around: TextSurroundings, node: TreeNode) -> RawValue | Jso
 
 
 def replace_value(around: TextSurroundings, parent: TreeNode, node: TreeNode, value: Json) -> list[TextEdit]:
-    """Replace a value, changing only the parts that differ if keys or length stay the same."""
+    """Replace a value; where both values have the same keys or length, edit only the parts that differ."""
     if isinstance(value, dict) and value and list(value) == [member.key for member in node.members]:
         pairs = [(node, member.node, value[member.key]) for member in node.members]
     elif isinstance(value, list) and value and len(value) == len(node.items):
@@ -166,7 +166,7 @@ def _format_value(around: TextSurroundings, parent: TreeNode, node: TreeNode, va
 
 
 def quote_sample_at(around: TextSurroundings, end: int, sample: str) -> str:
-    """Return a sample for quoting a string that ends at `end`; unquoted Hjson strings must end the line."""
+    """Return the quotation style for a string that ends at `end`; an unquoted Hjson string must end the line."""
     if sample in QUOTES or around.layout.yaml:
         return sample
     after = around.skip_blanks(end)
@@ -202,7 +202,7 @@ def remove_entry(
 
 
 def _widen_over_blanks(around: TextSurroundings, start: int, end: int) -> TextEdit:
-    """Extend a removal over the blanks and line breaks that it would leave behind."""
+    """Extend a removal so that it includes the blanks and line breaks that it would leave behind."""
     text = around.text
     after = around.skip_blanks(end)
     newline = around.line_break_end(after)

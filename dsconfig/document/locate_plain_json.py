@@ -42,7 +42,7 @@ def locate_plain_json(text: str, value: Json) -> LocatedTree:
 
 
 def _node(value: Json, next_span: Callable[[], TextSpan]) -> TreeNode:
-    """Build the node of a value from its tokens' spans; `MAX_DEPTH` bounds the recursion."""
+    """Build the node of a value, taking the spans from its tokens; `MAX_DEPTH` limits the recursion."""
     # Hot path: `tuple.__new__` spares the call of the constructor, which is a Python function.
     span = next_span()
     kind = _KINDS.get(type(value))

@@ -25,7 +25,7 @@ NodeKind: TypeAlias = "Literal['object', 'array', 'string', 'number', 'boolean',
 
 
 class UnknownValue:
-    """Type of the placeholder for a value in a Python source that is known only at run time."""
+    """Type of `UNKNOWN`, the placeholder for a value in a Python source that is known only at run time."""
 
     def __repr__(self) -> str:
         return "<unknown>"
@@ -119,7 +119,7 @@ class TextPosition(NamedTuple):
 
 
 class TextProblem(NamedTuple):
-    """A problem in a text; `rejected_by` names the parsers that it makes fail."""
+    """A problem in a text; `rejected_by` names the parsers that reject the text because of it."""
 
     kind: str
     span: TextSpan
@@ -194,7 +194,7 @@ _BITS = MAX_DIGITS * 3321928 // 1_000_000
 
 
 def exceeded_limit(value: object) -> str | None:
-    """Return which limit a value exceeds, or None if it exceeds none.
+    """Return a description of the limit that a value exceeds, or None if it exceeds none.
 
     The check is iterative, so circular data simply counts as too deep.
     """

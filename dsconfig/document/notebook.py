@@ -144,7 +144,7 @@ def _line_change_edits(old: str, new: str) -> Iterator[TextEdit]:
 
 
 def _parse_json_string(text: str, start: int) -> tuple[str, int]:
-    """Return the JSON string at an offset, and where it ends."""
+    """Return the JSON string at an offset, and the offset of its end."""
     value, end = _DECODER.raw_decode(text, start)
     return str(value), end
 
@@ -178,7 +178,7 @@ def _skip_json_separator(text: str, at: int) -> int:
 
 
 def _skip_json_value(text: str, at: int) -> int:
-    """Return where the JSON value at an offset ends."""
+    """Return the end of the JSON value at an offset."""
     if text[at] == '"':
         return _parse_json_string(text, at)[1]
     if text[at] not in "{[":

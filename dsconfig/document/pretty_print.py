@@ -24,7 +24,7 @@ def format_generated_file(value: JsonObject) -> str:
 
 
 def format_config(config: JsonObject) -> str:
-    """Format a config as JSON for editing, keeping values that fit on one line unsplit."""
+    """Format a config as JSON for editing; a value that fits on one line is not split."""
     return "".join(_json_lines(config, 0, 80)) + "\n"
 
 
@@ -40,9 +40,9 @@ def format_yaml(config: JsonObject) -> str:
 
 
 def format_config_for_file(name: str, config: JsonObject, *, comments: bool = True) -> str:
-    """Format a config for a file name's format; keys that start with `//` become comments if possible.
+    """Format a config in the format that a file name implies; keys that start with `//` become comments if possible.
 
-    `comments` tells whether the consumer accepts comments in Hjson.
+    `comments` says whether the consumer accepts comments in Hjson.
     """
     suffix = name.lower().rpartition(".")[2]
     if suffix in ("yaml", "yml"):

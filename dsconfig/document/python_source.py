@@ -93,7 +93,7 @@ class PythonSourceText:
 
     @cached_property
     def _all_comments(self) -> list[tuple[int, tuple[TextSpan, str]]]:
-        """The comments of the source by line number, up to the first invalid token."""
+        """All comments of the source by line number, up to the first invalid token."""
         comments: list[tuple[int, tuple[TextSpan, str]]] = []
         try:
             source = self.text.removeprefix(BYTE_ORDER_MARK)
@@ -108,7 +108,7 @@ class PythonSourceText:
 
 
 class DictNodeBuilder:
-    """Convert dict expressions to nodes, using `evaluate` for expressions that are not containers."""
+    """Converts dict expressions to nodes, using `evaluate` for expressions that are not containers."""
 
     def __init__(self, text: PythonSourceText, evaluate: Callable[[ast.expr], Json]) -> None:
         self._text, self._evaluate, self._count = text, evaluate, 0
@@ -228,7 +228,7 @@ class PythonEditor(JsonEditor):
         self._literals: dict[int, TreeNode] = {}
 
     def rename_key(self, path: KeyPath, name: str) -> list[TextEdit]:
-        """Rename the key at a path and keep its quotes, which a keyword argument lacks."""
+        """Rename the key at a path, keeping its quotes; a keyword argument has none."""
         parent, index = find_entry(self.document, path)
         span = parent.members[index].key_span
         is_argument = not any(quote in self.document.text[span.start : span.end] for quote in "\"'")
@@ -243,7 +243,7 @@ class PythonEditor(JsonEditor):
         return super().rename_key(path, name)
 
     def remove_entries(self, parent: TreeNode, indexes: Sequence[int]) -> list[TextEdit]:
-        """Remove entries, but not the only visible one next to `**other` or a computed key."""
+        """Remove entries, except the only literal one next to `**other` or a computed key."""
         literal = self._node_of_literal(parent)
         if len(literal.members) == 1 and _has_hidden_entries(
             self.document.text[parent.span.start : parent.span.end]
@@ -264,7 +264,7 @@ class PythonEditor(JsonEditor):
         return add_entry(self.around, self._node_of_literal(section), key, value)
 
     def _node_of_literal(self, node: TreeNode) -> TreeNode:
-        """Return an object node restricted to its literal, in which a variable's dict becomes its name."""
+        """Return the object node of a dict literal, with the names of variables in place of the dicts they hold."""
         if id(node) not in self._literals:
             members = tuple(
                 self._member_as_written(each) for each in node.members if _is_inside(each.key_span, node.span)

@@ -32,7 +32,7 @@ _TOO_LARGE = f"more than {MAX_SIZE // 2**20} MiB"
 
 
 def read_text(text: str, name: str = "<text>", format: Format = "json") -> Document:
-    """Parse a text like the content of a file."""
+    """Parse a text as if it were the content of a file."""
     if len(text) > MAX_SIZE:
         return _failed_document("", name, format, "too-large", _TOO_LARGE)
     if format == "yaml":
@@ -43,7 +43,7 @@ def read_text(text: str, name: str = "<text>", format: Format = "json") -> Docum
 
 
 def read_bytes(data: bytes, name: str = "<bytes>", format: Format = "json") -> Document:
-    """Decode bytes as UTF-8, like DeepSpeed's `open(path)` in a UTF-8 locale, and parse them."""
+    """Decode bytes as UTF-8, as DeepSpeed's `open(path)` does in a UTF-8 locale, and parse them."""
     if len(data) > MAX_SIZE:
         return _failed_document("", name, format, "too-large", _TOO_LARGE)
     try:
@@ -54,7 +54,11 @@ def read_bytes(data: bytes, name: str = "<bytes>", format: Format = "json") -> D
 
 
 def read_file(path: str | os.PathLike[str]) -> Document:
-    """Read a file, which is parsed as YAML or JSON depending on its suffix. Raises `OSError`."""
+    """Read a file, and parse it as YAML or JSON depending on its suffix.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
     name = str(path)
     return read_bytes(
         read_contents(path), name, "yaml" if name.lower().endswith((".yaml", ".yml")) else "json"
@@ -62,7 +66,7 @@ def read_file(path: str | os.PathLike[str]) -> Document:
 
 
 def read_dict(mapping: Mapping[str, object], name: str = "<dict>") -> Document:
-    """Wrap a config that never was text; the document shares the data and has no locations."""
+    """Wrap a dict that has no text; the document shares the data and has no locations."""
     return Document(name, "", "json", LocatedTree(None, ()), value=mapping, is_data=True)
 
 
@@ -146,7 +150,7 @@ def keep_document(document: Document, data: bytes) -> None:
 
 
 def kept_document(data: bytes, name: str, format: Format, *, is_last: bool = False) -> Document | None:
-    """Return the stored document of a file if the file still has these bytes, else None.
+    """Return the document that was stored for a file, or None if the bytes of the file have changed.
 
     If `is_last` is true, the document is no longer kept, because the caller may change the values of its config.
     """
@@ -190,7 +194,7 @@ _SAMPLE_SIZE: Final = 1024
 def wide_encoding(text: str) -> str | None:
     """Return `UTF-16` or `UTF-32` if text decoded as Latin-1 seems to be in that encoding, else None.
 
-    A byte order mark, as PowerShell writes it, is decisive; without a mark, the zero bytes beside ASCII characters are.
+    A byte order mark, as written by PowerShell, decides; without one, the zero bytes next to ASCII characters do.
     """
     for mark, name in _MARKS:
         if text.startswith(mark):

@@ -12,7 +12,7 @@ class EditError(ValueError):
 
 
 class TextEdit(NamedTuple):
-    """Replace the code points from `start` to `end` (exclusive) with `text`."""
+    """Edit that replaces the code points from `start` to `end` (exclusive) with `text`."""
 
     start: int
     end: int
@@ -32,7 +32,7 @@ def apply_edits(text: str, edits: Sequence[TextEdit]) -> str:
 
 
 def remove_overlaps(edits: Iterable[TextEdit]) -> list[TextEdit]:
-    """Shorten removals of neighboring entries so that they no longer overlap."""
+    """Shorten the removals of neighboring entries so that they do not overlap."""
     disjoint: list[TextEdit] = []
     at = 0
     for edit in sorted(edits, key=lambda edit: edit[:2]):

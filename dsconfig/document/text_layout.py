@@ -54,7 +54,7 @@ class TextLayout(NamedTuple):
 
 
 class RawValue(NamedTuple):
-    """A value as source text, with lines indented by `indent`."""
+    """A value as source text; `indent` is the indentation of its lines."""
 
     text: str
     indent: str
@@ -63,7 +63,7 @@ class RawValue(NamedTuple):
 
 
 class EntryStyle(NamedTuple):
-    """The style of the entries around a position; `key` and `word` are samples of the quotation style."""
+    """The style of the entries around a position; `key` and `word` are samples that show how strings are quoted."""
 
     key: str = '"'
     word: str = '"'
@@ -204,7 +204,7 @@ class TextSurroundings:
         self.starts = sorted(self.comments)
 
     def line_start(self, at: int) -> int:
-        """Return where the line that contains an offset starts."""
+        """Return the start of the line that contains an offset."""
         return line_start(self.text, at)
 
     def is_first_on_line(self, at: int) -> bool:
@@ -217,7 +217,7 @@ class TextSurroundings:
         return self.text[start : self.skip_blanks(start)]
 
     def line_break_end(self, at: int) -> int | None:
-        """Return where the line break at an offset ends, or None if there is none."""
+        """Return the end of the line break at an offset, or None if there is no line break."""
         match = LINE_END.match(self.text, at)
         return match.end() if match else None
 
@@ -253,7 +253,7 @@ class TextSurroundings:
         return at < len(self.starts) and self.starts[at] < end
 
     def end_of_entry(self, at: int) -> int:
-        """Return where an entry ends, including the comments on its line."""
+        """Return the end of an entry, including the comments on its line."""
         while (after := self.skip_blanks(at)) in self.comments:
             at = self.comments[after]
         return at
@@ -274,7 +274,7 @@ _MAX_NODES: Final = 200
 
 
 def entry_style_of(around: TextSurroundings, parent: TreeNode) -> EntryStyle:
-    """Return the style of an object's entries, or if it shows none, that of the rest of the text."""
+    """Return the style of an object's entries; if it has none, the style in the rest of the text."""
     nodes = list(islice(_nearby_nodes(around, parent), _MAX_NODES))
     defaults = EntryStyle()
 
@@ -368,7 +368,7 @@ def _separator_sample(around: TextSurroundings, node: TreeNode) -> str | None:
 
 
 def _trailing_text_sample(around: TextSurroundings, node: TreeNode) -> str | None:
-    """Return the comma, if any, after the last entry of a multi-line object; None for other objects."""
+    """Return the text after the last entry of a multi-line object, a comma or nothing; None for other objects."""
     if not node.members or not around.has_brackets(node) or not around.has_newline(*node.span):
         return None
     return "" if around.comma_after(node.members[-1].node.span.end) is None else ","

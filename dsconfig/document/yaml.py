@@ -58,7 +58,7 @@ def read_yaml(text: str) -> LocatedTree:
 
 
 def _deepspeed_manifest(text: str) -> str:
-    """Keep the Kubernetes manifest that mentions DeepSpeed, replacing all other text with blanks."""
+    """Replace everything but the Kubernetes manifest that mentions DeepSpeed with blanks."""
     if "\n---" not in text or not _MANIFEST.search(text):
         return text
     ends = [match.span() for match in _SEPARATOR.finditer(text)]
@@ -139,7 +139,7 @@ def _line_from(text: str, start: int) -> str:
 
 
 class NodeLocator:
-    """Convert PyYAML's nodes to nodes with spans; aliases share a node."""
+    """Converts PyYAML's nodes to nodes with spans; aliases share a node."""
 
     def __init__(self, notes: ProblemLog, values: dict[yaml.Node, object]) -> None:
         self.notes, self.values = notes, values
@@ -175,7 +175,7 @@ class NodeLocator:
 
 
 def _keys_to_text(value: object, members: tuple[ObjectMember, ...]) -> None:
-    """Convert the keys of a mapping to text in place, which also changes all its aliases."""
+    """Convert the keys of a mapping to text in place, so that all aliases of the mapping change too."""
     if isinstance(value, dict) and not all(isinstance(key, str) for key in value):
         named = {member.key: member.node.value for member in members}
         value.clear()
@@ -183,7 +183,7 @@ def _keys_to_text(value: object, members: tuple[ObjectMember, ...]) -> None:
 
 
 def _end_of_last_node(nodes: Iterable[TreeNode], start: int, end: int) -> int:
-    """Return where the last node ends, ignoring aliases, whose nodes are defined before the start."""
+    """Return the end of the last node, ignoring aliases of nodes that are defined before `start`."""
     return max((node.span.end for node in nodes if node.span.start >= start), default=end)
 
 
@@ -303,7 +303,7 @@ def _why_safe_loader_rejects(node: yaml.Node) -> str | None:
 
 
 class ProblemLog:
-    """The problems found in a text; `shift` is the length of the byte order mark, which PyYAML does not see."""
+    """The problems found in a text; `shift` is the length of the byte order mark, which PyYAML skips."""
 
     __slots__ = ("problems", "shift", "text")
 
@@ -381,7 +381,7 @@ class _OpenCollection:
 
 
 class _SizeCounter:
-    """Count values and depth, expanding every alias."""
+    """Counts the values and the depth of a YAML text, with every alias expanded."""
 
     def __init__(self) -> None:
         self.anchored: dict[str, _NodeSize] = {}
@@ -443,7 +443,7 @@ _COMMENT: Final = re.compile(r"(?:^|(?<=[\s]))#[^\r\n]*", re.MULTILINE)
 
 
 def find_comments(text: str, root: TreeNode | None) -> tuple[tuple[TextSpan, str], ...]:
-    """Find all comments, which start with `#` after white space and outside of scalars."""
+    """Return all comments with their spans: `#` at the start or after white space, outside of scalars."""
     scalars = sorted(_scalar_spans(root)) if root else []
     starts = [span.start for span in scalars]
     spans_and_texts: list[tuple[TextSpan, str]] = []
@@ -489,9 +489,9 @@ def error_message(error: BaseException) -> str:
 
 
 def error_offset(error: BaseException, text: str) -> int:
-    """Return the offset of a YAML error, which has a position instead of a mark for a forbidden character.
+    """Return the offset of a YAML error; an error about a forbidden character has a position instead of a mark.
 
-    LibYAML counts that position in bytes of UTF-8 (PyYAML `yaml/_yaml.pyx:CParser._parser_error`).
+    LibYAML counts the position in UTF-8 bytes (PyYAML `yaml/_yaml.pyx:CParser._parser_error`).
     """
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     at = int(mark.index if mark is not None else getattr(error, "position", getattr(error, "start", 0)))

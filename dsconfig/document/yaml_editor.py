@@ -94,7 +94,7 @@ class YamlEditor:
         return add_block_entry(self.around, section, key, value)
 
     def _entry_spans(self, node: TreeNode) -> list[TextSpan]:
-        """Return the span of each entry in an object or list, computing the spans once."""
+        """Return the span of each entry in an object or list; the spans are computed only once."""
         spans = self.spans.get(id(node))
         if spans is None:
             spans = self.spans[id(node)] = block_entry_spans(self.around, node)
@@ -131,14 +131,14 @@ _COLON: Final = re.compile(r"[ \t]*:")
 
 
 def block_entry_spans(around: TextSurroundings, node: TreeNode) -> list[TextSpan]:
-    """Return the span of each entry, for which values that are aliases or omitted have no text."""
+    """Return the span of each entry; a value that is omitted or an alias has no text of its own."""
     if node.kind != "object":
         return json_editor.entry_spans(node)
     return [TextSpan(member.key_span.start, _end_of_member(around, member)) for member in node.members]
 
 
 def _end_of_member(around: TextSurroundings, member: ObjectMember) -> int:
-    """Return where an entry of a block mapping ends."""
+    """Return the end of an entry of a block mapping."""
     if member.node.span.start < member.node.span.end:
         if member.node.span.start < member.key_span.end:
             raise EditError("the value is an alias")
@@ -190,7 +190,7 @@ def remove_block_entry(
 
 
 def _replace_by_brackets(around: TextSurroundings, parent: TreeNode, end: int) -> TextEdit:
-    """Replace the last entry with empty brackets, because without any entry the value would be null."""
+    """Replace the only remaining entry with empty brackets, because an empty block would be null."""
     pair = "{}" if parent.kind == "object" else "[]"
     start, end = parent.span.start, max(parent.span.end, end)
     key_end = len(around.text[:start].rstrip())
@@ -248,7 +248,7 @@ def replace_block_value(
 
 
 def _format_block_value(around: TextSurroundings, value: Json, indent: str, manner: EntryStyle) -> str:
-    """Format a value to follow the colon of a key that is indented by `indent`."""
+    """Format a value that follows the colon of a key indented by `indent`."""
     layout = around.layout
     inner = indent + layout.unit
     if isinstance(value, RawValue) and value.is_block:

@@ -25,7 +25,7 @@ Why: TypeAlias = "Literal['type', 'null', 'fraction', 'bound', 'member', 'text']
 
 
 class CoercedValue(NamedTuple):
-    """Verdict that a value is accepted but converted to another one."""
+    """Verdict that a value is accepted, and converted to another value."""
 
     value: Json
 
@@ -63,7 +63,7 @@ def _is_same_value(left: Json, right: Json) -> bool:
 
 
 def _coercion_verdict(before: Json, after: Json) -> Verdict:
-    """Return the verdict on a value, given what it was before and after conversion."""
+    """Return the verdict on a value by comparing it before and after conversion."""
     return None if _is_same_value(before, after) else CoercedValue(after)
 
 
@@ -84,7 +84,7 @@ def _coerce_map(spec: Spec, value: JsonObject, read: Read) -> Verdict:
 def _coerce_parts(
     inner: Spec, parts: Iterable[tuple[str | int, Json]], read: Read
 ) -> RejectedValue | dict[str | int, Json] | None:
-    """Return the first rejection, or the converted parts, or None if every part is unchanged."""
+    """Return the first rejection, else the converted elements, or None if every element is unchanged."""
     if inner[0] == "any":
         return None
     converted: dict[str | int, Json] = {}
@@ -98,7 +98,7 @@ def _coerce_parts(
 
 
 def _coerce_union(spec: Spec, value: Json, read: Read) -> Verdict:
-    """Return the verdict of the first arm that leaves the value unchanged, or else of the first that accepts it."""
+    """Return the verdict of the first type that leaves the value unchanged, or else of the first that accepts it."""
     verdicts = [read(arm, value) for arm in spec[1:]]
     if None in verdicts:
         return None
@@ -460,7 +460,7 @@ _CONVERSIONS_V2: dict[str, Read] = {
 
 
 def coerce(spec: Spec, value: Json, dialect: str) -> Verdict:
-    """Convert `value` to the type `spec` in a dialect, without converting the children of sections."""
+    """Convert `value` to a type as a dialect does; the keys of sections are not converted."""
     if dialect == "pydantic2":
         return _convert_as_pydantic_2(spec, value)
     if dialect == "pydantic1":

@@ -86,7 +86,7 @@ def _is_overwritten(context: Context, rule: Rule, finding: Finding) -> bool:
 
 
 def _evaluate_accelerate_block(context: Context, release: int) -> EvaluationOutcome:
-    """Evaluate the config that Accelerate builds from a launch file's block, with paths in the block."""
+    """Evaluate the config that Accelerate builds from the block of a launch file; paths refer to the block."""
     config = accelerate_launch_file.build_plugin_config(context.data, context.version)
     if config is None:
         return EvaluationOutcome((), EVERY_RELEASE, context)
@@ -175,7 +175,7 @@ _SUBJECTS: dict[RootKind, tuple[Subject, ...]] = {
 
 
 class TriggerPaths(NamedTuple):
-    """The paths among the triggers of some rules that begin with the same keys."""
+    """The trigger paths of some rules, grouped by their first keys."""
 
     path: str | None
     """The path that consists of exactly these keys, if it is a trigger."""
@@ -264,9 +264,9 @@ def triggered_rules(context: Context, rules: RuleSet) -> Iterator[Rule]:
 
 
 def present_triggers(context: Context, paths: Mapping[str, TriggerPaths]) -> set[str]:
-    """Return the triggers present in a config, either as keys under any alias or through its content or job.
+    """Return the triggers present in a config: keys, under any alias, and properties of its content or job.
 
-    Names in angle brackets are triggers that are not keys: events of the walk, and properties of the job.
+    A trigger in angle brackets is not a key, but an event of the key walk or a property of the job.
     """
     walk, data = context.walk, context.data
     triggers: set[str] = set()
@@ -298,7 +298,7 @@ def _add_present_paths(paths: Mapping[str, TriggerPaths], section: JsonObject, t
 
 
 def _paths_below(paths: TriggerPaths) -> Iterator[str]:
-    """Yield these trigger paths."""
+    """Yield all paths in a tree of trigger paths."""
     if paths.path is not None:
         yield paths.path
     for each in paths.below.values():
@@ -340,7 +340,7 @@ def keep_one_finding_per_cause(context: Context, findings: list[RuleFinding]) ->
 
 
 def _is_about_filled_value(context: Context, finding: Finding) -> bool:
-    """Return whether a mild finding concerns a value that is "auto" in the file and filled in by the job.
+    """Return whether a finding below an error concerns a value that is "auto" in the file and set by the job.
 
     A finding that reports an advisory is kept even then, because a defect of a release still affects the job.
     """
@@ -351,7 +351,7 @@ def _is_about_filled_value(context: Context, finding: Finding) -> bool:
 
 
 def _keep_template_findings(context: Context, findings: list[RuleFinding]) -> Iterator[RuleFinding]:
-    """Keep findings on template placeholders and the text; placeholders cause all the others."""
+    """Keep only the findings on template placeholders and on the text; placeholders cause all the others."""
     is_rejected = not context.document.is_readable(context.parser) or any(
         finding.effect is Effect.REJECTED for rule, finding in findings if rule.reads != "template"
     )
@@ -363,7 +363,7 @@ def _keep_template_findings(context: Context, findings: list[RuleFinding]) -> It
 
 
 def _drop_consequences(findings: list[RuleFinding]) -> list[RuleFinding]:
-    """Drop findings on absent keys that are only misspelled or misplaced, unless the verdict depends on them.
+    """Drop findings on keys that are absent only because they are misspelled or misplaced.
 
     A finding that is kept for the verdict loses its fix, which would add the key beside its misspelling.
     """
@@ -385,8 +385,8 @@ def _drop_consequences(findings: list[RuleFinding]) -> list[RuleFinding]:
 def _drop_redundant_findings(findings: list[RuleFinding]) -> list[RuleFinding]:
     """Drop findings that another finding at the same path explains better.
 
-    A general finding on a value's type is dropped for a more specific rule on the same value, for a more severe
-    finding, and where nothing reads the key. A finding on a deprecation is dropped if the key is rejected.
+    A general finding on the type of a value is dropped if the same value has a more specific or more severe finding, or
+    if nothing reads the key. A deprecation is dropped if the key is rejected.
     """
     specific = [finding for rule, finding in findings if not rule.general]
     severe_paths = {finding.path for finding in specific if finding.effect in _SEVERE}

@@ -13,7 +13,7 @@ from dsconfig.model.key_table import KeyView, SectionView, child_section, find_t
 
 
 class UnreadableValue:
-    """Placeholder for a value that is rejected or filled in by the consumer, so that rules must not use it."""
+    """Placeholder for a value that rules must not use: it is rejected, or the consumer fills it in."""
 
 
 UNREADABLE = UnreadableValue()
@@ -46,7 +46,7 @@ class KeyWalk:
         """Whether some values of the config are known only at run time."""
 
     def view(self, name: str) -> SectionView:
-        """Return a section as the release defines it, and restrict the releases for which the walk is valid."""
+        """Return a section as the release defines it, and narrow the releases for which the walk is valid."""
         section = section_view_of_release(name, self.release)
         self.equivalent = self.equivalent.intersect(section.releases)
         return section
@@ -96,7 +96,10 @@ class KeyWalk:
         return values
 
     def _section_with_params(self, section: SectionView, data: JsonObject) -> SectionView:
-        """Return the optimizer or scheduler section, with the `params` of its type if the release knows it."""
+        """Return the optimizer or scheduler section.
+
+        Its `params` are those of the type, if the release knows the type.
+        """
         section_type = find_type(section.name, data.get("type"))
         if section_type is None:
             return section
@@ -147,7 +150,7 @@ class KeyWalk:
         return self._nested(key.type, value, path, canonical)
 
     def _read_non_object(self, entry: KnownKey, child: str, canonical: KeyPath) -> Json:
-        """Read a section whose value is no object, as code that does not validate it would."""
+        """Read a section whose value is not an object, as DeepSpeed code without validation does."""
         path, _, key, value = entry
         if shapes_of(value) & key.takes:
             as_object = as_mapping(value) if "mapping" in key.takes else None
@@ -249,7 +252,7 @@ class RejectionEvent(NamedTuple):
 
     @property
     def rejected_path(self) -> KeyPath:
-        """The path to what is rejected: the value itself or an element inside it."""
+        """The path of the rejected value, or of the rejected element inside it."""
         return (*self.path, *self.verdict.at)
 
 

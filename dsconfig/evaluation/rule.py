@@ -177,7 +177,7 @@ class rule(NamedTuple):  # noqa: N801  used as a decorator
 
 
 class KeyIsWritten(NamedTuple):
-    """Test that a key is present, and is not an "auto" that its section drops."""
+    """Test that a key is present, and not an "auto" that its section ignores."""
 
     key: str
 
@@ -190,14 +190,14 @@ class KeyEquals(NamedTuple):
 
 
 class EffectiveValueIs(NamedTuple):
-    """Test that the effective value is one of these; an absent key has its default value."""
+    """Test that the effective value of a key is one of these; an absent key has its default."""
 
     key: str
     values: tuple[bool | int | str, ...]
 
 
 class KeyIsBelow(NamedTuple):
-    """Test that a key is present and is a number below the bound."""
+    """Test that a key is present and its value is a number below the bound."""
 
     key: str
     bound: float

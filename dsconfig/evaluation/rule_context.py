@@ -53,7 +53,7 @@ MISSING = object()
 
 
 class SkipRule(Exception):  # noqa: N818  control flow, no error
-    """Raised when a value is unknown or already rejected, so that the rule reports nothing."""
+    """Raised when a value is unknown or already rejected, to end the rule without a finding."""
 
 
 class Finding(NamedTuple):
@@ -78,7 +78,7 @@ class Finding(NamedTuple):
     """The advisory that the finding reports; several advisories may apply to one key."""
 
     def about_missing(self, path: KeyPath) -> Finding:
-        """Mark the finding as one about an absent key, which a finding on a typo of that key replaces."""
+        """Mark the finding as one about an absent key, so that a finding on a typo of the key replaces it."""
         return self._replace(missing=path)
 
     def as_typo_of(self, *paths: KeyPath) -> Finding:
@@ -93,7 +93,7 @@ def split_path(path: str) -> tuple[str, ...]:
 
 
 class EvaluatedDocument(NamedTuple):
-    """A document to evaluate, and what is known about its job."""
+    """A document to evaluate, with the known facts about its job."""
 
     document: Document
     consumer: str
@@ -176,7 +176,7 @@ class Context:
         return {key: value for key, value in self.data.items() if key not in self.overwritten}
 
     def _unknown_elasticity_keys(self) -> Iterator[UnknownKey]:
-        """Yield the unknown keys of an `elasticity` block that `dsconfig elastic run` reads."""
+        """Yield the unknown keys of an `elasticity` block that is used by `dsconfig elastic run`."""
         block = self.original_data.get("elasticity")
         if self.is_elastic and isinstance(block, dict):
             # The last DeepSpeed release with an elasticity schema: 0.19.8 removed `deepspeed/elasticity`.
@@ -200,11 +200,11 @@ class Context:
 
     @property
     def spec(self) -> str:
-        """The consumer, with its version if known: `transformers==4.40.0`."""
+        """The consumer, with its version if known, such as `transformers==4.40.0`."""
         return f"{self.consumer}=={self.version}" if self.version else self.consumer
 
     def _parser(self) -> Parser:
-        """Return the consumer's parser, which for DeepSpeed itself is Hjson since 0.8.1 and JSON before."""
+        """Return the consumer's parser; for DeepSpeed, it is Hjson since 0.8.1 and strict JSON before."""
         if self.document.format == "yaml":
             return "yaml"
         if self.consumer != "deepspeed":
@@ -226,7 +226,7 @@ class Context:
 
     @property
     def root(self) -> RootKind:
-        """The kind of root that the document has, such as a config or an Accelerate launch file."""
+        """The kind of document, such as a config or an Accelerate launch file."""
         if self.is_job:
             return self._root_kind
         if self.is_launch or not self.is_config:
@@ -337,7 +337,7 @@ class Context:
 
     @property
     def is_watched(self) -> bool:
-        """Whether the repository's programs were searched for code that changes the config."""
+        """Whether the programs of the repository were searched for code that changes the config."""
         return self._overwrite is not None
 
     def overwrite(self, path: str) -> ConfigOverwrite | None:
@@ -452,7 +452,7 @@ def _release_number(release: str) -> int:
 
 
 class FilledConfig(NamedTuple):
-    """The resolved config, the changes made, and the errors that the consumer will raise."""
+    """The resolved config, the changes to it, and the errors that the consumer will raise."""
 
     data: JsonObject
     filled: tuple[FilledValue, ...]
@@ -472,9 +472,9 @@ class FilledConfig(NamedTuple):
 def fill_from_arguments(
     data: JsonObject, consumer_name: str, world_size: int | None, given: LaunchArguments, shared: int = 1
 ) -> FilledConfig | None:
-    """Resolve a config from its job's arguments; return None if nothing changes or an argument is invalid.
+    """Return the config resolved from its job's arguments, or None if nothing changes or an argument is invalid.
 
-    `shared` is the number of ranks that share each sequence.
+    `shared` is the number of ranks among which each sequence is split.
     """
     from dsconfig.job.consumers.autofill import AssumedArguments, autofill_config
     from dsconfig.job.consumers.consumer import consumer_from_spec

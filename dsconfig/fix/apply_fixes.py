@@ -97,19 +97,18 @@ def fix(
 ) -> FixResult:
     """Fix the diagnostics of a config, leaving the rest of its text unchanged to the byte.
 
-    A file is read and never written: `.text` of the result is the new text. `.applied` are the fixed
-    diagnostics,
-    `.remaining` those that are left, and `.source` and `.name` say what was fixed.
+    A file is read and never written: `.text` of the result is the new text. `.applied` has the fixed diagnostics,
+    `.remaining` the others, and `.source` and `.name` identify the input.
 
     Args:
         source: a path, text, bytes, a dict or a `Config`; see `check`.
-        unsafe: whether to apply all fixes. Safe ones alone change no effective value and lose nothing.
+        unsafe: whether to also apply unsafe fixes. Safe fixes change no effective value and lose nothing.
         target: a release or a range; see `check`.
         world_size: number of ranks; see `check`.
         consumer: the library that loads the file; see `check`.
-        training_args: the arguments that the consumer is started with; see `check`.
+        training_args: training arguments of the consumer; see `check`.
         model: the model that the job trains; see `check`.
-        launch: the launch file whose arguments count; see `check`.
+        launch: the launch file that starts the job; see `check`.
         format: the format of a text, `json` (with its dialects) or `yaml`; the format of a file follows from its name.
 
     Raises:
@@ -139,7 +138,7 @@ def fix(
 def _fix_configs_of_program(
     document: Document, checker_of: Callable[[LocatedConfig], Checker], *, unsafe: bool
 ) -> FixedText:
-    """Fix the configs in a Python source one by one, each on top of the earlier fixes."""
+    """Fix the configs in a Python source one by one, each after the fixes of the previous ones."""
     from dsconfig.launch.python.config_dicts import sibling_documents
 
     text, applied, is_partial = document.file_text, list[Diagnostic](), False
@@ -282,7 +281,7 @@ MAX_TRIALS = 64
 
 @dataclass(slots=True)
 class FixPass:
-    """One attempt to fix a document; `withdrawn` collects fixes that later passes must not retry."""
+    """One attempt to fix a document; `withdrawn` collects the fixes that later passes must not try again."""
 
     document: Document
     report: Report
@@ -296,7 +295,7 @@ class FixPass:
     """The document with the fixes in `applied`, and the report on that document."""
 
     def apply_fixes(self, *, unsafe: bool) -> bool:
-        """Apply every fix that need not wait for another; return whether there was one."""
+        """Apply every fix that need not wait for another one; return whether any was applied."""
         if self.document.is_data or self.document.root is None:
             return False
         for group in self._fixable_groups(unsafe=unsafe):
@@ -315,7 +314,7 @@ class FixPass:
     def _fixable_groups(self, *, unsafe: bool) -> Iterator[list[Diagnostic]]:
         """Yield groups of fixable diagnostics, starting with errors.
 
-        Fixes of syntax come before fixes of values: the values in a text that does not parse are guesses.
+        Syntax is fixed before values, because the values in a text that cannot be parsed are guesses.
         """
         fixable = [
             each
@@ -330,7 +329,7 @@ class FixPass:
             yield sorted(fixable, key=lambda each: SEVERITIES.index(each.severity))
 
     def _fixes_that_hold(self, fixes: list[PlacedFix]) -> list[PlacedFix]:
-        """Return the largest set of fixes, found by bisection, that can be applied together."""
+        """Find a largest set of fixes that can be applied together by bisection."""
         if not fixes or self._do_fixes_hold(fixes):
             return fixes
         if len(fixes) == 1 or self.trials >= self.max_trials:

@@ -77,7 +77,7 @@ def migrate(
         consumer: the library that loads the file; see `check`.
         solve: function that returns the batch that `origin` derives from an `elasticity` block; None if the
             number of ranks is unknown.
-        keep: whether that block stays in the text, for `dsconfig elastic`, although `to` rejects it.
+        keep: whether to keep the `elasticity` block, for `dsconfig elastic`, although `to` rejects it.
 
     Raises:
         ValueError: `origin` is not earlier than `to`.
@@ -170,7 +170,7 @@ def _changes_by_rules(
 
 
 def _changes_without_rule(transition: ConfigMigration, *, keep: bool) -> Iterator[MigrationChange]:
-    """Yield the changes that no rule reports: to the `"$dsconfig"` block, elasticity and its batch."""
+    """Yield the changes that no rule reports: those of the `"$dsconfig"` block, `elasticity` and its batch."""
     data = transition.document.value()
     block = data.get(BLOCK_KEY) if isinstance(data, dict) else None
     if isinstance(block, Mapping) and "target" in block:
@@ -195,7 +195,7 @@ def _changes_without_rule(transition: ConfigMigration, *, keep: bool) -> Iterato
 
 
 def map_migration_to_launch_file(migration: Migration, place: EmbeddedLocation) -> Migration:
-    """Return the migration of an embedded config in terms of its launch file's text and lines."""
+    """Return the migration of an embedded config with the text and line numbers of its launch file."""
     text = place.write_into_host(migration.text)
     changes = tuple(replace(each, line=place.line_in_host(each.line)) for each in migration.changes)
     decisions = tuple(replace(each, line=place.line_in_host(each.line)) for each in migration.decisions)
@@ -227,7 +227,7 @@ class MigrationBlocker:
 
 
 def why_not_migratable(transition: ConfigMigration) -> MigrationBlocker | None:
-    """Return the blocker for a config that the old release rejects, so that its meaning is unknown."""
+    """Return what prevents the migration of a config that the old release rejects, so that its meaning is unknown."""
     report = transition.report_in_release(transition.document, transition.origin)
     if problem := why_host_has_no_config(transition.document):
         return MigrationBlocker(f"it is a launch file: {problem}")
@@ -258,7 +258,7 @@ def _accept_or_reject_verb(errors: Sequence[Diagnostic]) -> str:
 
 
 def remaining_errors(transition: ConfigMigration, document: Document) -> MigrationBlocker | None:
-    """Return the blocker for errors that the later release reports even after the migration."""
+    """Return what prevents the migration: errors that the later release still reports after it."""
     report = transition.report_in_release(document, transition.to)
     suppressed = [diagnostic for diagnostic in report.suppressed if diagnostic.effect is Effect.REJECTED]
     errors = [diagnostic for diagnostic in (*report, *suppressed) if diagnostic.severity == "error"]

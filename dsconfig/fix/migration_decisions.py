@@ -1,4 +1,4 @@
-"""The decisions that a migration leaves to the user, with choices that have been tried out."""
+"""Decisions that a migration leaves to the user, and the choices, each tried out."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ _MAX_KEY_LENGTH = 400
 
 
 def line_of_key(document: Document, path: KeyPath) -> int | None:
-    """Return the line of a key, or else of its nearest existing parent."""
+    """Return the line of a key, or of its nearest existing parent if the key is absent."""
     location = location_of_path(document, path, "key")
     return location.line if location else None
 
 
 class MigrationDecisions:
-    """Find the decisions that a migrated text leaves to the user."""
+    """The decisions that a migrated text leaves to the user."""
 
     def __init__(
         self,
@@ -126,7 +126,7 @@ class MigrationDecisions:
     def _decision_about_removed_typo(
         self, diagnostic: Diagnostic, path: KeyPath
     ) -> Iterator[MigrationDecision]:
-        """Yield the decision about a removed key that was ignored and is probably a typo."""
+        """Yield the decision about a removed key that DeepSpeed ignored, probably because it is a typo."""
         fix = self.transition.other_fixes.get((diagnostic.code, diagnostic.path))
         value = value_or_missing(self.transition.document.value(), path)
         if self.new.key(dotted_path(path)) is not None:
@@ -312,12 +312,12 @@ def _shorten_key_path(path: KeyPath) -> str:
 
 
 def _is_json_value(value: Json) -> bool:
-    """Return whether a leaf value is plain JSON, neither rejected nor filled in by the consumer."""
+    """Return whether a leaf value is a JSON value that is neither rejected nor filled in by the consumer."""
     return value is None or isinstance(value, (bool, int, float, str, list))
 
 
 def _are_equivalent_values(old: Json, new: Json) -> bool:
-    """Return whether code that tests or computes with the values sees no difference; 1 equals true."""
+    """Return whether tests and arithmetic treat two values alike, as they do 1 and true."""
     if isinstance(old, list) and isinstance(new, list):
         return len(old) == len(new) and all(map(_are_equivalent_values, old, new))
     return bool(old == new)
@@ -338,7 +338,7 @@ class MigrationTrial:
         self.remaining = min(MAX_TRIALS, trial_budget(document))
 
     def do_operations_hold(self, operations: Sequence[Operation], resolved_code: str | None = None) -> bool:
-        """Return whether the release accepts the text after these operations without a new diagnostic.
+        """Return whether the release accepts the text after these operations, without a new diagnostic.
 
         `resolved_code`: the code of a diagnostic that must disappear.
         """
@@ -394,7 +394,7 @@ def last_release_with(path: KeyPath, origin: str, to: str, root: str = ROOT) -> 
 
 
 def changed_defaults(old: Context, new: Context) -> Iterator[tuple[KeyPath, Json, Json]]:
-    """Yield the keys that are absent from existing sections, with their old and new defaults."""
+    """Yield the absent keys of existing sections whose default changes, with the old and the new default."""
     todo: list[tuple[str, JsonObject, KeyPath]] = [(new.root_section, new.data, ())]
     while todo:
         section, data, path = todo.pop(0)

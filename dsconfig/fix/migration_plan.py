@@ -61,7 +61,7 @@ class ConfigMigration:
     def diagnostics_to_resolve(self, document: Document) -> Report:
         """Return the diagnostics that the migration must resolve, with their fixes.
 
-        A handed-over `elasticity` block is left out.
+        An `elasticity` block that is handed over to `dsconfig elastic` is left out.
         """
         if self.handover is not None:
             document = self.handover.remove_block(document)
@@ -79,7 +79,7 @@ class ConfigMigration:
     def _required_change(
         self, diagnostic: Diagnostic, context: Context, dropped: set[KeyPath]
     ) -> Diagnostic | None:
-        """Return a diagnostic with the fix it needs, or None if the file may stay unchanged."""
+        """Return a diagnostic with the fix that it requires, or None if the file may stay as it is."""
         if diagnostic.severity == "error":
             return diagnostic._replace(fix=self._fix_for_diagnostic(diagnostic, context, dropped))
         if diagnostic.code == REMOVED_KEY and diagnostic.fix is not None:
@@ -110,7 +110,7 @@ class ConfigMigration:
 
 
 def fix_only_removes(diagnostic: Diagnostic) -> bool:
-    """Return whether a diagnostic's fix does nothing but remove."""
+    """Return whether a diagnostic's fix only removes keys or text."""
     return diagnostic.fix is not None and all(
         isinstance(step, RemoveKey) for step in diagnostic.fix.operations
     )
@@ -126,7 +126,7 @@ MATTERS: tuple[Matter, ...] = ("refused", "batch", "lost", "other value", "new e
 
 @dataclass(frozen=True, slots=True)
 class MigrationChange:
-    """One change made by a migration: its line in the original file, what changes and why."""
+    """One change made by a migration: the line in the original file, what changes, and why."""
 
     kind: Kind
     path: KeyPath
@@ -137,7 +137,7 @@ class MigrationChange:
 
 @dataclass(frozen=True, slots=True)
 class DecisionChoice:
-    """A choice of a decision and its consequence; without operations, no edit is needed."""
+    """A choice in a decision, and its consequence; a choice without operations requires no edit."""
 
     what: str
     consequence: str = ""
@@ -148,8 +148,7 @@ class DecisionChoice:
 class MigrationDecision:
     """A decision that only the user can make.
 
-    `line` counts the lines of the new text, or those of the original file if the key was removed or nothing was
-    changed.
+    `line` is a line of the new text, or of the original file if the key was removed or nothing was changed.
     """
 
     kind: Matter
@@ -206,7 +205,7 @@ class ConfigMeaning:
         return next((prefix for prefix in prefixes if prefix in self.ignored_keys), None)
 
     def is_effective(self, path: KeyPath) -> bool:
-        """Return whether the release reads a key and its value turns something on."""
+        """Return whether the release reads a key and its value enables something."""
         if self.outermost_ignored_key(path) is not None:
             return False
         value = value_or_missing(self.context.data, path)
@@ -289,7 +288,7 @@ class ElasticityHandover(NamedTuple):
         return apply_operations(document, (*operations, RemoveKey((KEY,))))
 
     def remove_block(self, document: Document) -> Document:
-        """Return the document without the `elasticity` block, to check everything else."""
+        """Return the document without the `elasticity` block, to check the rest of it."""
         data = document.value()
         needs_batch = (
             self.is_enabled and isinstance(data, dict) and not any(key in data for key in BATCH_KEYS)

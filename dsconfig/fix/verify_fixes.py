@@ -1,4 +1,4 @@
-"""Verify fixes by trying them, alone or with others that do not overlap, and keep the harmless ones."""
+"""Verify fixes by applying them, alone or with others that do not overlap, and keep the harmless ones."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 def verify_fixes_of_reports(report: Report) -> Report:
-    """Return a report and its children with only the fixes that proved harmless."""
+    """Return a report and its children without the fixes that proved harmful."""
     children = tuple(map(verify_fixes_of_reports, report.children))
     if not any(map(is_fixable, report)):
         return report.copy_with(children=children)
@@ -67,7 +67,7 @@ def lacks_exactly(report: Report, new_report: Report, fixes: Sequence[PlacedFix]
 
 
 def verify_fixes_of_report(report: Report, checker: Checker) -> Report:
-    """Return a report by `checker` with only the fixes that work, marked as safe where certain."""
+    """Return a report with only the fixes that work; those that are certainly safe are marked so."""
     return report.copy_with(diagnostics=tuple(verify_fixes(report, checker, report.diagnostics)))
 
 
@@ -116,7 +116,7 @@ def apply_verdict(diagnostic: Diagnostic, report: Report, *, is_verified: bool) 
 
 
 class _FixVerifier:
-    """Try fixes within a budget, one by one or, if there are many, in groups."""
+    """Tries fixes within a budget: one by one or, if there are many, in groups."""
 
     def __init__(self, report: Report, document: Document, checker: Checker) -> None:
         self.report, self.document, self.checker = report, document, checker
@@ -141,7 +141,7 @@ class _FixVerifier:
         return verified
 
     def _are_independent(self, fixes: Sequence[PlacedFix]) -> bool:
-        """Return whether one trial proves that each fix resolves its own diagnostic and no other.
+        """Return whether a single trial can prove that each fix resolves its own diagnostic and no other.
 
         A fix that changes more may be harmless only because of another one, and is tried alone.
         """
@@ -299,7 +299,7 @@ class ClaimedRanges:
         return True
 
     def _overlaps_claimed_range(self, edit: TextEdit) -> bool:
-        """Return whether an edit overlaps a claimed range, which an insertion does by touching it."""
+        """Return whether an edit overlaps a claimed range; an insertion overlaps if it touches one."""
         at = bisect_left(self.ranges, (edit.start, edit.end))
         # Claimed ranges do not overlap, so only neighbors can conflict.
         neighbors = self.ranges[max(0, at - 2) : at + 2]
@@ -313,7 +313,7 @@ def _do_edits_conflict(first: tuple[int, int], second: tuple[int, int]) -> bool:
 
 
 def _paths_changed_by_fix(fix: Fix) -> list[KeyPath]:
-    """Return the paths that a fix changes; removing a list item shifts the others, so the list counts."""
+    """Return the paths that a fix changes; removing a list item changes the whole list, as later items shift."""
     return [path for operation in fix.operations for path in _paths_changed_by_operation(operation)]
 
 
@@ -330,7 +330,7 @@ def _paths_changed_by_operation(operation: Operation) -> list[KeyPath]:
 
 
 def is_fix_safe(diagnostic: Diagnostic, report: Report) -> bool:
-    """Return whether a fix is safe in every checked release and removes no comment."""
+    """Return whether a fix is safe in every checked release and keeps all comments."""
     if (
         diagnostic.fix is None
         or not diagnostic.fix.safe
@@ -369,7 +369,7 @@ _Key: TypeAlias = "tuple[str, KeyPath, int]"
 
 
 def do_operations_harm(old: Report, new: Report, steps: Iterable[Operation]) -> bool:
-    """Return whether operations add, spread or worsen a diagnostic, or reduce the working world sizes."""
+    """Return whether operations add, spread or worsen a diagnostic, or make fewer world sizes valid."""
     # A text that is no longer a config has no diagnostics, and is of no use.
     if new.why_not_config and not old.why_not_config:
         return True
@@ -402,7 +402,7 @@ def do_operations_harm(old: Report, new: Report, steps: Iterable[Operation]) -> 
 
 
 def _releases_of_diagnostic(diagnostic: Diagnostic) -> set[str]:
-    """Return the releases to which a diagnostic applies, which is all of them if it lists none."""
+    """Return the releases to which a diagnostic applies; all of them if it lists none."""
     return set(diagnostic.releases or ("",))
 
 
@@ -423,7 +423,7 @@ def _all_diagnostics(report: Report) -> list[Diagnostic]:
 
 
 def _count_text_diagnostics(diagnostics: Iterable[Diagnostic]) -> Counter[str]:
-    """Count the diagnostics of text rules, each of which covers all of its occurrences."""
+    """Count the diagnostics of each text rule; one diagnostic covers all occurrences."""
     return Counter([each.code for each in diagnostics if each.code.startswith(_TEXT_RULES)])
 
 
@@ -494,7 +494,7 @@ _LOOSEST = 4
 
 
 def trial_budget(document: Document, releases: int = 1) -> int:
-    """Return how many times a text may be checked for this many releases, or 0 if one check is too slow.
+    """Return how many times a text may be checked for this many releases; 0 if a single check is too slow.
 
     The budget depends on the size of the data, so that the format of the text makes no difference.
     """

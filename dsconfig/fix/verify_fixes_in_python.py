@@ -1,4 +1,4 @@
-"""Verify the fixes of all configs in a Python source, which every trial reads as a whole."""
+"""Verify the fixes of all configs in a Python source together."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from dsconfig.fix.verify_fixes import (
 def verify_fixes_in_python(reports: Sequence[Report]) -> list[Report]:
     """Return the reports on all configs in a Python source with only the fixes that work.
 
-    Each trial changes all configs at once, because it reads the whole program: separate trials for each config would
-    take a time that grows with the square of the number of configs.
+    Each trial changes all configs at once: it has to read the whole program, so separate trials would take time
+    quadratic in the number of configs.
     """
     candidates = {number: fixes for number, report in enumerate(reports) if (fixes := _candidates(report))}
     together = {number: _combined(reports[number], fixes) for number, fixes in candidates.items()}

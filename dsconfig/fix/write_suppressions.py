@@ -86,7 +86,7 @@ def _merge_ignore_lists(before: Json, by_key: dict[str, list[str]]) -> Json:
 
 
 class _SuppressionComment(NamedTuple):
-    """A comment to insert at the end of a line or above it; line 0 means the whole file."""
+    """A comment to insert at the end of a line or above it; line 0 stands for the whole file."""
 
     line: int
     codes: tuple[str, ...]
@@ -94,7 +94,7 @@ class _SuppressionComment(NamedTuple):
 
 
 def _suppress_by_comments(document: Document, diagnostics: Sequence[Diagnostic]) -> SuppressedText:
-    """Add a comment to the line of each diagnostic, above it if needed, or for the whole file."""
+    """Add a comment for each diagnostic to its line, above the line if needed, or for the whole file."""
     lines = [_SuppressionComment(line, codes) for line, codes in _codes_by_line(diagnostics).items()]
     _, not_comments = _insert_comments(document, lines)
     if not_comments:

@@ -24,7 +24,7 @@ Origin: TypeAlias = (
 
 
 class ProgramWrite(NamedTuple):
-    """A change that a program makes to the config key at a dotted path."""
+    """A write of a program to the config key at a dotted path."""
 
     key: str
     value: Json
@@ -36,7 +36,7 @@ class ProgramWrite(NamedTuple):
 
 
 class ConfigOverwrite(NamedTuple):
-    """A key that a program writes or removes, and where the code is, such as `train.py:12`."""
+    """A key that a program writes or removes, and the location of that code, such as `train.py:12`."""
 
     key: str
     place: str
@@ -45,7 +45,7 @@ class ConfigOverwrite(NamedTuple):
 
 
 class LaunchArguments(NamedTuple):
-    """Training arguments from a launch file, including the names of those known only at run time."""
+    """Training arguments from a launch file, and the names of those known only at run time."""
 
     arguments: Mapping[str, Json]
     unknown: frozenset[str] = frozenset()
@@ -85,7 +85,7 @@ class LaunchArguments(NamedTuple):
         return self._replace(arguments={**self.arguments, _STEPS: steps}, unknown=self.unknown - {_STEPS})
 
     def apply_program_writes(self, config: JsonObject) -> frozenset[str]:
-        """Apply a program's writes to a config, and return the root keys that this adds."""
+        """Apply a program's writes to a config, and return the root keys that they add."""
         added = frozenset(self.sets.keys() - config.keys())
         config.update({key: self.sets[key] for key in added})
         zero = config.get(_ZERO)
@@ -120,7 +120,7 @@ DEEPSPEED_CONFIG_FLAGS = ("--deepspeed_config", "--deepspeed-config")
 
 
 class PossibleConsumers(NamedTuple):
-    """Possible consumers of a config, most likely first, with the evidence."""
+    """The possible consumers of a config, most likely first, with the evidence."""
 
     names: tuple[str, ...]
     why: str
@@ -129,11 +129,11 @@ class PossibleConsumers(NamedTuple):
     """Whether the config's values are better evidence than the order of the names."""
 
     def most_likely(self, content: str) -> str:
-        """Return the consumer to assume, given the one that the config's values suggest."""
+        """Return the consumer to assume, given the one that the config's content suggests."""
         return content if self.is_content_decisive and content in self.names else self.names[0]
 
     def less_likely(self, content: str) -> tuple[str, ...]:
-        """Return the other possible consumers, given the one that the config's values suggest."""
+        """Return the other possible consumers, given the one that the config's content suggests."""
         first = self.most_likely(content)
         return tuple(name for name in self.names if name != first)
 
@@ -164,7 +164,7 @@ class ConsumerEvidence(NamedTuple):
         return hash((self.name, self.why, self.origin))
 
     def choose_among(self, readers: PossibleConsumers, content: str) -> ConsumerEvidence:
-        """Return this evidence for the most likely of `readers`, given what the config's values suggest."""
+        """Narrow this evidence to the most likely of `readers`, given the consumer that the content suggests."""
         return self._replace(
             name=readers.most_likely(content), others=readers.less_likely(content), likely=True
         )
@@ -232,7 +232,7 @@ def is_inference_key(name: str) -> bool:
 
 
 def is_inference_config(data: Mapping[str, object]) -> bool:
-    """Return whether an object is an inference config, without keys that are for training only."""
+    """Return whether an object is an inference config: it has inference keys, and none that are only for training."""
     training = keys_of_section_class(ROOT).keys()
     if data.keys() <= training:
         return False
@@ -245,7 +245,7 @@ def is_inference_config(data: Mapping[str, object]) -> bool:
 
 
 def mixes_inference_and_training(data: Mapping[str, object]) -> bool:
-    """Return whether an object has inference-only keys beside keys that only training configs have."""
+    """Return whether an object has both keys of inference configs only and keys of training configs only."""
     training = keys_of_section_class(ROOT).keys()
     return bool(
         data.keys() & training - _inference_keys()

@@ -25,7 +25,7 @@ else:
 
 
 class JobFact(Generic[T_co]):
-    """A fact about a job, and its source, such as `--world-size` or `run.sh:12`."""
+    """A fact about a job, with its origin and source, such as `--world-size` or `run.sh:12`."""
 
     __slots__ = ("origin", "source", "value")
 
@@ -45,7 +45,7 @@ class JobFact(Generic[T_co]):
 
 
 class DetectedConsumer(NamedTuple):
-    """The program that loads a config and passes it to DeepSpeed."""
+    """The library that loads a config and passes it to DeepSpeed."""
 
     name: str
     version: str | None = None
@@ -57,7 +57,7 @@ class DetectedConsumer(NamedTuple):
 
 
 class Job(NamedTuple):
-    """Facts about the run of a config; a fact that no source states is None and never guessed."""
+    """Facts about the run of a config; a fact that no source states is None, never a guess."""
 
     target: JobFact[ReleaseTarget] | None = None
     """DeepSpeed releases to check the config for."""
@@ -91,7 +91,7 @@ class Job(NamedTuple):
 
     @property
     def releases(self) -> ReleaseTarget:
-        """Releases against which to check the config; every complete job has them."""
+        """The releases against which to check the config, known in every complete job."""
         assert self.target is not None
         return self.target.value
 
@@ -186,10 +186,10 @@ def job_from_consumer(reader: ConsumerEvidence, origin: Origin = "script") -> Jo
 
 
 def merge_jobs(*layers: Job) -> Job:
-    """Merge layers of facts into one job, in which each fact comes from the first layer that has it.
+    """Merge several layers of facts into one job; each fact comes from the first layer that has it.
 
-    The order is: arguments, environment, the config's own block, settings, launch file, repository, and
-    evidence in the config's content.
+    The order is: arguments, environment, the config's own `"$dsconfig"` block, settings, launch file, repository, and
+    the content of the config.
     """
     merged: list[Any] = list(EMPTY_JOB)
     for each in layers:

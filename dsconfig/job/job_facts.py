@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class NamedModel(NamedTuple):
-    """A model given by the user or a file as a path, a name, or the content of its `config.json`."""
+    """A model that the user or a file specifies by a path, by a name, or by the content of its `config.json`."""
 
     named: str | Mapping[str, Json]
     why: str
@@ -30,7 +30,7 @@ class NamedModel(NamedTuple):
 
     @property
     def is_named_by_user(self) -> bool:
-        """Whether the user named the model, and must be told if it cannot be read."""
+        """Whether the user named the model, so that failing to read it is an error."""
         return self.origin != "launch file"
 
     @property
@@ -47,7 +47,7 @@ class NamedModel(NamedTuple):
 
 
 class RunFacts(NamedTuple):
-    """Facts about the run of a config, each None if unknown."""
+    """Facts about the run of a config; each is None if unknown."""
 
     model: NamedModel | None = None
     host_memory: int | None = None
@@ -68,7 +68,7 @@ class RunFacts(NamedTuple):
     """Whether `zero3_init_flag` of Accelerate is off, so that no model is partitioned while it is loaded."""
 
     def complete_from(self, weaker: RunFacts) -> RunFacts:
-        """Return these facts, with unknown ones taken from a weaker source."""
+        """Return these facts, with unknown ones taken from `weaker`."""
         return RunFacts(
             self.model or weaker.model,
             self.host_memory or weaker.host_memory,
@@ -86,7 +86,7 @@ NO_FACTS = RunFacts()
 
 
 def facts_of_dsconfig_block(data: Json, name: str) -> RunFacts:
-    """Return the facts in a `"$dsconfig"` block, whose paths are relative to the config."""
+    """Return the facts in a `"$dsconfig"` block; its paths are relative to the config."""
     model = read_dsconfig_block(data).model
     if model is None:
         return NO_FACTS
@@ -97,7 +97,7 @@ def facts_of_dsconfig_block(data: Json, name: str) -> RunFacts:
 def find_named_model(
     launch: str, name: str, folder: str, why: str, origin: Literal["file", "settings"]
 ) -> NamedModel:
-    """Return the model that a file gives by name or by a path relative to `folder`."""
+    """Return the model that a file specifies by name, or by a path relative to `folder`."""
     from dsconfig.job.model_config_json import (  # imported here: few files name a model
         is_model_outside_repository,
         resolve_model_in_folder,
@@ -124,7 +124,7 @@ EXPECTED_VALUES: Mapping[str, str] = {
 
 
 class DsconfigBlock(NamedTuple):
-    """The content of a `"$dsconfig"` block, with None for missing or invalid values."""
+    """The content of a `"$dsconfig"` block; missing and invalid values are None."""
 
     consumer: str | None = None
     target: str | None = None

@@ -23,7 +23,7 @@ def resolve_model_in_folder(name: str, folder: str) -> str:
 
 
 def is_model_outside_repository(name: str, launch: str) -> bool:
-    """Return whether a model exists, but outside the repository of the file that names it."""
+    """Return whether a model exists outside the repository of the file that names it."""
     if "\0" in name or len(name) > _MAX_NAME:
         return False
     if may_read_file(name, launch) and may_read_file(os.path.join(name, CONFIG_NAME), launch):
@@ -32,7 +32,7 @@ def is_model_outside_repository(name: str, launch: str) -> bool:
 
 
 def find_config_json(name: str) -> str | None:
-    """Return the path of a `config.json`, given a file, a directory, or a model in the Hugging Face cache."""
+    """Return the path of the `config.json` in a file, directory or Hugging Face cache entry, or None."""
     if "\0" in name or len(name) > _MAX_NAME:
         return None
     if os.path.isfile(name):

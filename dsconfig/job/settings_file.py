@@ -42,7 +42,7 @@ class SettingsFileError(ValueError):
 
 
 class SettingsFile(NamedTuple):
-    """The content of a settings file, with None for settings that it does not set."""
+    """The content of a settings file; a setting that is not set is None."""
 
     path: str | None = None
     target: str | None = None
@@ -83,7 +83,7 @@ class SettingsFile(NamedTuple):
 
 
 def find_settings(start: str | None = None) -> SettingsFile:
-    """Return the settings that apply to `start`, which defaults to the working directory.
+    """Return the settings that apply to the folder `start`, by default the working directory.
 
     Raises:
         SettingsFileError: the nearest settings file cannot be read or parsed.
@@ -112,7 +112,7 @@ def find_settings(start: str | None = None) -> SettingsFile:
 
 
 def read_settings(path: str) -> SettingsFile:
-    """Read the settings file given by the user, whose patterns are relative to the working directory.
+    """Read the settings file that the user named; its patterns are relative to the working directory.
 
     Raises:
         SettingsFileError: the file cannot be read or parsed, or is a pyproject.toml without the table.
@@ -127,8 +127,8 @@ def read_settings(path: str) -> SettingsFile:
 def _why_untrusted(path: str, folder_stat: os.stat_result) -> str | None:
     """Return why another user may have planted a settings file, or None if it is trusted.
 
-    The owner of the config's directory could change the config as well, and so could everyone if that
-    directory is world-writable, as on file systems without permissions.
+    The owner of the config's directory is trusted, because the owner can change the config itself. For the same reason,
+    everyone is trusted if the directory is world-writable, as on file systems without permissions.
     """
     if not may_read_discovered_file(path):
         return f"they are a link to a file that {OUTSIDE}"
@@ -153,7 +153,7 @@ def _is_world_writable(folder: os.stat_result) -> bool:
 
 
 def _has_settings(path: str) -> bool:
-    """Return whether an untrusted file contains dsconfig settings, so that the user must be told."""
+    """Return whether an untrusted file contains dsconfig settings, which is worth a message to the user."""
     try:
         return (
             os.path.basename(path) == FILE

@@ -56,7 +56,7 @@ Kind: TypeAlias = Literal[
 
 
 class ConfigSensitiveCall(NamedTuple):
-    """A call that depends on the config, with its location (`train.py:12`) and its source text, shortened."""
+    """A call that depends on the config, with its location (`train.py:12`) and its shortened source text."""
 
     kind: Kind
     location: str
@@ -129,7 +129,7 @@ class ProgramCalls:
         return self.module.nodes[0]
 
     def _may_run(self, node: ast.AST) -> bool:
-        """Return whether the file leaves it possible that a node runs."""
+        """Return whether a node may run, as far as the file shows."""
         for parent, _ in self._ancestors_of_node(node):
             if isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef):
                 in_class = any(isinstance(each, ast.ClassDef) for each, _ in self._ancestors_of_node(parent))
@@ -168,7 +168,7 @@ class ProgramCalls:
         ) > line_number_of(other)
 
     def _all_values_of_variable(self, name: str, node: ast.AST) -> list[ast.expr]:
-        """Return every value assigned to a variable, or an empty list if some values are not visible in the source."""
+        """Return every value assigned to a variable, or an empty list if the source does not show all of them."""
         values = self.values.get(name, [])
         is_parameter = isinstance(
             scope := self._enclosing_function(node), ast.FunctionDef
@@ -179,7 +179,7 @@ class ProgramCalls:
     # ----------------------------------------------------------------------------------------------
 
     def _names_of_call_results(self, *functions: str) -> dict[str, ast.Call]:
-        """Return the names assigned from calls of `functions` (of a tuple, its first name) with the calls."""
+        """Map each name assigned from a call of `functions` to the call; for a tuple, only its first name."""
         results: dict[str, ast.Call] = {}
         for node in self.module.nodes:
             if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
@@ -201,7 +201,7 @@ class ProgramCalls:
         return results
 
     def _names_of_wrapped_models(self) -> dict[str, int]:
-        """Return the names of engines and prepared models, mapped to the line on which each model is wrapped."""
+        """Map the name of each engine or prepared model to the line on which the model is wrapped."""
         wrapped = {
             name: line_number_of(call)
             for name, call in self._names_of_call_results("initialize").items()
@@ -244,7 +244,7 @@ def _parameter_names(function: ast.FunctionDef) -> frozenset[str]:
 
 
 def _assigned_names_with_values(node: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
-    """Yield each name that a statement assigns with its value, which is None if no expression shows it."""
+    """Yield the names that a statement assigns, each with its value, or None if the value is not an expression."""
     if isinstance(node, ast.Assign):
         for target in node.targets:
             yield from _names_assigned_by_target(target, node.value)
@@ -275,6 +275,6 @@ def _names_in_expression(node: ast.AST) -> frozenset[str]:
 
 
 def is_deepspeed_initialize(call: ast.Call) -> bool:
-    """Return whether a call calls `deepspeed.initialize`."""
+    """Return whether a call is `deepspeed.initialize(...)`."""
     base = call.func.value if isinstance(call.func, ast.Attribute) else None
     return called_function_name(call) == "initialize" and last_dotted_name(base) in ("deepspeed", "ds")

@@ -105,12 +105,12 @@ def may_contain_config(data: bytes) -> bool:
 
 
 def mentions_config_key(data: bytes) -> bool:
-    """Return whether the bytes contain a config key; a single key is enough for a file that a launch file names."""
+    """Return whether the bytes contain at least one config key, which is enough for a file that a launch file names."""
     return any(word in data for word in (*_UNMISTAKABLE_BYTES, *_TYPICAL_BYTES))
 
 
 def mentions_deepspeed(data: bytes) -> bool:
-    """Return whether the bytes contain one of the words that every launch file with a DeepSpeed config contains."""
+    """Return whether the bytes contain any of the words without which no launch file has a DeepSpeed config."""
     return any(word in data for word in _DEEPSPEED_WORDS)
 
 
@@ -150,7 +150,7 @@ def contains_config(data: Mapping[str, Json]) -> bool:
 
 
 def has_config_below_a_key(document: Document) -> bool:
-    """Return whether an OmegaConf or Hydra file contains a config, or Lightning's DeepSpeed strategy, under any key."""
+    """Return whether an OmegaConf or Hydra file has a config or Lightning's DeepSpeed strategy under any key."""
     return (
         document.format == "yaml"
         and detect_launch_format(document.value()) is None
@@ -177,7 +177,7 @@ _TOO_MUCH = "exceed the limit for reading a script, so none of them was read"
 
 
 def _why_launch_file_has_no_config(launch_format: LaunchFileFormat, data: Mapping[str, Json]) -> str:
-    """Return why a launch file has no config, as a clause for a message."""
+    """Return a clause that says why a launch file has no config."""
     if launch_format.builds == "neox":
         from dsconfig.launch import framework_configs
 
@@ -199,9 +199,9 @@ def describes_job_without_config(document: Document) -> bool:
 
 
 def why_not_config(document: Document, consumer: str | None = None) -> str | None:
-    """Return why a file named by the user is not a DeepSpeed config, or None if it is a config, broken or not.
+    """Return why a file named by the user is not a DeepSpeed config, or None if it is one, valid or broken.
 
-    A file that the user checks as the config of `consumer` `inference` is one, whatever its keys are.
+    If `consumer` is `inference`, any object is a config, whatever its keys.
 
     Unreadable and empty files count as broken configs and get a diagnostic.
     """
@@ -277,7 +277,7 @@ def why_not_checked(document: Document) -> str | None:
 
 
 def may_be_config(document: Document) -> bool:
-    """Return whether a document can be a config, whatever its keys: an object that is not a launch file."""
+    """Return whether a document may be a config: any object that is not a launch file."""
     data = document.value()
     return (
         not is_shell_script_name(document.name)
@@ -287,7 +287,7 @@ def may_be_config(document: Document) -> bool:
 
 
 def without_comment_keys(keys: Collection[str]) -> list[str]:
-    """Return the keys except those used as comments."""
+    """Return the keys without those used as comments."""
     return [key for key in keys if not key.lower().startswith(_COMMENT_PREFIXES)]
 
 
@@ -310,7 +310,7 @@ _SAMPLE = 100
 
 
 def _is_unknown_majority(unknown: int, keys: int) -> bool:
-    """Return whether more than three fifths of the keys are unknown; programs may add a few settings of their own."""
+    """Return whether more than three fifths of the keys are unknown; programs may add a few keys of their own."""
     return unknown * 5 > keys * 3
 
 
@@ -323,7 +323,7 @@ def _unknown_root_keys(keys: Iterable[str]) -> list[str]:
 
 @cache
 def _all_root_keys() -> frozenset[str]:
-    """Return the root keys of all releases with their aliases, and the one root key that only Accelerate reads."""
+    """Return the root keys of all releases with their aliases, and the one that only Accelerate reads."""
     infos = keys_of_section_class(ROOT)
     # `msamp` is read by Accelerate's plugin alone: utils/dataclasses.py:DeepSpeedPlugin.
     return frozenset({*infos, "msamp", *(alias for info in infos.values() for alias, _ in info.aliases)})
@@ -382,7 +382,7 @@ def describe_other_file(document: Document) -> str | None:
 
 
 def _why_program_not_searched(document: Document) -> str:
-    """Return why a Python file was not searched for configs, or an empty string if it was."""
+    """Return why a Python file cannot be searched for configs, or an empty string if it can."""
     from dsconfig.launch.python.config_dicts import why_source_unread
 
     why = why_source_unread(document.text.encode("utf-8", "surrogatepass"), document.name)
@@ -391,7 +391,7 @@ def _why_program_not_searched(document: Document) -> str:
 
 
 def _describe_other_text(document: Document) -> str | None:
-    """Describe a non-config file by its text, because its suffix does not identify it."""
+    """Describe a file that is not a config by its text, because its suffix does not identify it."""
     text = document.text.lstrip("\ufeff")
     first = text.partition("\n")[0]
     if first.startswith("#!"):
@@ -431,7 +431,7 @@ _MAX_KEYS = 1000
 
 
 def is_unparsable(document: Document) -> bool:
-    """Return whether a file contains no object; Hjson parses some broken files as a single string."""
+    """Return whether a file contains no object, even if Hjson can parse it as a string."""
     return not document.is_readable() or isinstance(document.value(), str)
 
 
@@ -446,7 +446,7 @@ def scan_keys(text: str) -> list[str]:
 
 
 def without_section_keys(keys: Collection[str]) -> list[str]:
-    """Return the root keys of a recovered object, without those that may belong to a section whose brace is missing."""
+    """Return the root keys of a recovered object that cannot belong to a section whose brace is missing."""
     return [key for key in keys if key not in _all_section_keys()]
 
 

@@ -26,9 +26,9 @@ def program_files_of_jobs(jobs: list[LaunchedJob]) -> tuple[str, ...]:
 def common_arguments_of_jobs(
     jobs: list[LaunchedJob], reader: str
 ) -> tuple[LaunchArguments | None, int | None, dict[str, list[Json]]] | None:
-    """Return the common arguments of jobs, their world size, and the arguments that differ; None if they share nothing.
+    """Return the arguments that jobs share, their world size, and the arguments that differ; None if nothing is shared.
 
-    An argument that one job leaves out has the consumer's default in this job and counts as differing.
+    If a job leaves out an argument, the consumer's default applies to that job, so the argument differs.
     """
     first, *others = [job.training_arguments for job in jobs]
     sizes = list(dict.fromkeys(job.world_size for job in jobs))
@@ -92,7 +92,7 @@ def _split_common_arguments(
 def _common_arguments_at_ranks(
     all_arguments: list[LaunchArguments], reader: str, ranks: int
 ) -> LaunchArguments | None:
-    """Return the arguments that all jobs share when each is evaluated for `ranks` ranks."""
+    """Return the arguments that all jobs share at a world size of `ranks`, or None."""
     common = _split_common_arguments([each.arguments_at_world_size(ranks) for each in all_arguments], reader)
     return None if common is None else common[0]
 
@@ -101,7 +101,7 @@ _WORLD_SIZE_LABEL = "the number of processes"
 
 
 def describe_differing_arguments(scripts: list[str], differing: Mapping[str, list[Json]]) -> str:
-    """Describe the arguments with different values in different launch files, listing the values."""
+    """Describe the arguments that differ between launch files, with their values."""
     parts = []
     for name, values in islice(differing.items(), _MAX_NAMED):
         shown_values = ", ".join(
@@ -145,7 +145,7 @@ def add_common_job_facts(reader: ConsumerEvidence, jobs: list[LaunchedJob]) -> C
 
 
 def _common_parallelism(job_facts: list[RunFacts]) -> Parallelism:
-    """Return the parallelism that all jobs share; degrees that differ between jobs have an unknown size."""
+    """Return the parallelism that all jobs share; a degree that differs between jobs has an unknown size."""
     batches = {tuple((each.kind, each.size) for each in example.parallelism.degrees) for example in job_facts}
     if len(batches) < 2:
         return job_facts[0].parallelism if job_facts else NONE
@@ -154,7 +154,7 @@ def _common_parallelism(job_facts: list[RunFacts]) -> Parallelism:
 
 
 def describe_disagreement(scripts: list[str]) -> str:
-    """Return the clause saying that no arguments are used because the launch files disagree."""
+    """Return a clause that says why no arguments are used: the launch files disagree."""
     verb = "names" if len(scripts) == 1 else "name"
     return f"; {list_first_paths(scripts)} {verb} it with different arguments, so none are used"
 
@@ -163,7 +163,7 @@ _MAX_PATHS = 2
 
 
 def list_first_paths(scripts: list[str]) -> str:
-    """Format the first few paths relative to the current directory, followed by the number of remaining ones."""
+    """Format the first few paths relative to the current directory, followed by the number of the others."""
     paths = sorted(relative_path(script) for script in scripts)
     more = len(paths) - _MAX_PATHS
     return f"{', '.join(paths[:_MAX_PATHS])} and {more} more" if more > 0 else " and ".join(paths)

@@ -1,4 +1,4 @@
-"""Use data flow to find the changes that a program makes to a config between loading the file and passing it on."""
+"""Find the changes that a program makes to a config after loading the file, by following the data flow."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _MAX_DEPTH, _MAX_VALUES = 12, 50
 
 
 def changes_of_loaded_configs(module: ParsedModule, launch: str) -> Iterator[KeyWrite]:
-    """Yield the changes of loaded configs in a module; the path `*` stands for every key.
+    """Yield the changes that a module makes to loaded configs; the path `*` stands for every key.
 
-    `launch`: file that starts the program and decides which files may be read.
+    `launch` is the file that starts the program; its repository limits which files may be read.
     """
     repository = ProgramRepository(launch)
     for call in module.names.calls:
@@ -49,7 +49,7 @@ def changes_of_loaded_configs(module: ParsedModule, launch: str) -> Iterator[Key
 def _configs_built_outside_repository(
     module: ParsedModule, repository: ProgramRepository
 ) -> Iterator[KeyWrite]:
-    """Yield a write to `*` for each config that a function outside the repository builds."""
+    """Yield a write to `*` for each config that is built by a function outside the repository."""
     for call in module.names.calls:
         arguments: list[tuple[int | str, ast.expr]] = list(enumerate(call.args))
         arguments += [(each.arg or "", each.value) for each in call.keywords]
@@ -77,7 +77,7 @@ def _receives_config_file(module: ParsedModule, call: ast.Call) -> bool:
 
 
 class _ExternalCallSearch:
-    """Search for the calls of functions outside the repository that may have produced a value."""
+    """Search for the calls of functions outside the repository whose results a value may contain."""
 
     def __init__(self, repository: ProgramRepository) -> None:
         self._repository = repository
@@ -86,7 +86,7 @@ class _ExternalCallSearch:
     def calls_behind_value(
         self, module: ParsedModule, value: ast.expr, depth: int = 0
     ) -> Iterator[tuple[ParsedModule, ast.Call]]:
-        """Yield the external calls that may have produced a value, except loaders and path functions."""
+        """Yield the external calls whose result a value may contain, except loaders and path functions."""
         if value in self._seen or depth > _MAX_DEPTH:
             return
         self._seen.add(value)

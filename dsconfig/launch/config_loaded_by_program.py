@@ -1,4 +1,4 @@
-"""Find the configs that a Python program loads: the arguments that name them and the keys that the program writes."""
+"""Find the configs that a Python program loads: the arguments that name them, and the keys that it writes."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def config_consumers_of_command(
     Args:
         program: the program as written in the command: `src/train.py`, or a module; empty if there is none.
         launch: the file that contains the command.
-        flag: `--deepspeed_config`, or a program's own spelling of it.
+        flag: `--deepspeed_config`, or the program's own flag for it.
         folder: directory that the script has entered with `cd`.
         is_bare: whether the command has `--deepspeed` without a value; then both flags are DeepSpeed's own.
     """
@@ -76,7 +76,7 @@ def config_consumers_of_command(
 def config_consumers_of_flag(program: str, launch: str, flag: str) -> PossibleConsumers:
     """Return the possible consumers of the file passed by a program's flag, such as `deepspeed_config`.
 
-    `launch`: file that starts the program and decides which files may be read.
+    `launch` is the file that starts the program; its repository limits which files may be read.
     """
     return _cached_consumers_of_flag(os.path.abspath(program), launch, flag, time_cache_key())
 
@@ -104,8 +104,8 @@ _PASSES_CONFIG = rb"\bconfig(?:_params)?\s*=\s*(?:\w+\.)+deepspeed\b"
 def find_custom_training_loop(launch: str) -> str | None:
     """Find a program near a launch file that passes its `deepspeed` argument to `deepspeed.initialize`.
 
-    Such a program reuses `TrainingArguments` for its own training loop. Without a Trainer nothing compares
-    the arguments with the config, so no mismatch is reported. Return None if there is no such program.
+    Such a program uses `TrainingArguments` without a Trainer. Nothing then compares the arguments with the config, so
+    no mismatch is reported. Return None if there is no such program.
     """
     if launch.startswith("<") or not launch:
         return None
@@ -121,7 +121,7 @@ def find_custom_training_loop(launch: str) -> str | None:
 
 
 class _ConsumerEvidence(NamedTuple):
-    """A location in a program that points to a consumer."""
+    """A location in a program that indicates a consumer."""
 
     weight: int
     """Strength: 2 if the call receives the flag's value, 1 if it receives some config, 0 if it only shows a
@@ -179,7 +179,7 @@ def _framework_by_call_name(name: str) -> str | None:
 
 
 def _is_deepspeed_argument(target: ast.expr) -> bool:
-    """Return whether an assignment target is the Trainer argument that holds the config: `training_args.deepspeed`."""
+    """Return whether an assignment target is the Trainer's argument for the config, `training_args.deepspeed`."""
     if not isinstance(target, ast.Attribute) or target.attr != "deepspeed":
         return False
     return "arg" in last_dotted_name(target.value)
@@ -191,7 +191,7 @@ def shown_argument_keyword(call: ast.Call, value: ast.expr) -> str:
 
 
 def _names_holding_flag_value(program: tuple[ParsedModule, ...], flag: str) -> frozenset[str]:
-    """Return the names that hold a flag's value: the flag itself, and the variables and arguments that receive it."""
+    """Return the names that hold the value of a flag: its own, and those of variables and arguments that receive it."""
     names = {flag}
     for _ in range(_MAX_HOPS):
         before = len(names)
@@ -292,7 +292,7 @@ def config_arguments_of_call(call: ast.Call) -> list[ast.expr]:
 
 
 def _is_deepspeed_initialize(call: ast.Call) -> bool:
-    """Return whether a call of `initialize` is DeepSpeed's; Hydra and Apex also have functions with this name."""
+    """Return whether a call of `initialize` is DeepSpeed's, because Hydra and Apex have functions of the same name."""
     base = call.func.value if isinstance(call.func, ast.Attribute) else None
     return (
         last_dotted_name(base) in ("deepspeed", "ds")
@@ -343,7 +343,7 @@ def _scope_nodes(body: list[ast.stmt]) -> Iterator[ast.AST]:
 
 
 def _is_created_from_literals(value: ast.expr) -> bool:
-    """Return whether an expression creates an empty object or one made of literals, which cannot be a loaded config."""
+    """Return whether an expression creates an object that is empty or consists of literals, so not a loaded config."""
     if isinstance(value, ast.Dict):
         return None not in value.keys
     return (
@@ -489,7 +489,7 @@ class _FunctionScope:
             yield from self._write_of_key(base, None if each.arg is None else (each.arg,), line)
 
     def _write_of_key(self, base: ast.expr, key: _Path | None, line: int) -> Iterator[KeyWrite]:
-        """Yield the write of `key` (None if unknown) to the expression `base`, provided that `base` may be a config."""
+        """Yield the write of `key` (None if unknown) to the expression `base`, if `base` may be a config."""
         variable_path = self._split_variable_and_keys(base)
         if variable_path is None:
             return
@@ -550,7 +550,7 @@ def _keys_of_dict_literal(node: ast.Dict) -> Iterator[_Path | None]:
 
 
 def _keys_tested_absent(test: ast.expr) -> frozenset[str]:
-    """Return the keys that a condition compares with None or "auto", or tests for absence."""
+    """Return the keys that a condition compares with None or "auto", or tests for being absent."""
     keys: set[str] = set()
     for node in ast.walk(test):
         if not isinstance(node, ast.Compare) or len(node.ops) != 1:

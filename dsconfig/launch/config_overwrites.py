@@ -38,7 +38,7 @@ _SECTIONS_WITH_CONFIG = ("deepspeed", "deepspeed_config", "ds_config", "ds")
 
 
 def overwrite_of_key(name: str, key: str, config: Json) -> ConfigOverwrite | None:
-    """Return the write with which a program overwrites a key of the config, or None if the key is left alone.
+    """Return the write by which a program replaces a key of the config, or None if no program does.
 
     Args:
         name: path of the config.
@@ -63,7 +63,7 @@ def _value_at(config: Json, key: str) -> Json:
 def config_overwrites_by_programs(name: str) -> tuple[ConfigOverwrite, ...]:
     """Return the keys that programs write to a config after reading it.
 
-    A key that is or ends with `*` stands for keys that are known only at run time.
+    A key `*`, or a key that ends with `*`, stands for keys that are known only at run time.
     """
     # `run.sh: --deepspeed` is the name of a config that stands in another file, or in none.
     if name.startswith("<") or not name or ": " in name:
@@ -126,7 +126,7 @@ def _config_writes_of_program(program: str) -> Iterator[ConfigOverwrite]:
 
 
 def _may_read_config(program: str, path: str, files: tuple[tuple[str, bytes], ...]) -> bool:
-    """Return whether a program may read the config, because it lies above the config or a file mentions both."""
+    """Return whether a program may read the config: it is in a folder above it, or some file mentions both."""
     if path.startswith(os.path.join(os.path.dirname(program), "")):
         return True
     naming = [(text_path, data) for text_path, data in files if _mentions_file_name(data, path)]
@@ -142,7 +142,7 @@ def _may_read_config(program: str, path: str, files: tuple[tuple[str, bytes], ..
 
 @lru_cache(maxsize=64)
 def _cached_modules_started_by(script: str, data: bytes, _: int) -> frozenset[str]:
-    """Return the paths of the Python programs that a script names and of the modules they import."""
+    """Return the paths of the Python programs that a script names, and of the modules that they import."""
     from dsconfig.launch.python.syntax_trees import program_modules
 
     names = dict.fromkeys(os.fsdecode(match[0]) for match in re.finditer(_PROGRAM_NAME, data))

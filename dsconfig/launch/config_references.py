@@ -117,10 +117,10 @@ class ConfigReference(NamedTuple):
 
 
 def find_consumer_in_repository(name: str, content: ConsumerEvidence) -> ConsumerEvidence | None:
-    """Return the consumer of a config based on the files of its repository, or None without evidence.
+    """Return the consumer that the files of a repository imply for a config, or None without evidence.
 
-    If no file names the config and its `content` fits several consumers, the programs of a small repository
-    decide, provided that all of them use the same consumer. Return None as well if `references_exceed_budget`.
+    If no file names the config and its `content` fits several consumers, the programs of a small repository decide, if
+    all of them use the same consumer. Also return None if `references_exceed_budget`.
     """
     if name.startswith("<") or not name:
         return None
@@ -148,15 +148,15 @@ def find_consumer_in_repository(name: str, content: ConsumerEvidence) -> Consume
 
 @lru_cache(maxsize=8)
 def _strongest_reference(path: str, top: str, deep: bool, at: tuple[int, ...]) -> ConfigReference | None:
-    """Return the strongest reference to a config; the result is cached because every command of a script needs it."""
+    """Return the strongest reference to a config, cached because every command of a script needs it."""
     return _pick_strongest_reference(_find_references(path, top, deep, at) or (), path)
 
 
 def _pick_strongest_reference(mentions: tuple[ConfigReference, ...], path: str) -> ConfigReference | None:
     """Return the strongest reference, or None if there is none.
 
-    An Accelerate launch file says nothing about a job that another script starts. Such a file is used only if
-    no command names the config itself.
+    An Accelerate launch file is considered only if no command names the config itself, because it says nothing about
+    jobs that other scripts start.
     """
     if any(
         each.rank == 3 and is_shell_script_name(each.script) and _resolves_to_config(each, path)
@@ -171,7 +171,7 @@ def _pick_strongest_reference(mentions: tuple[ConfigReference, ...], path: str) 
 
 
 def _resolves_to_config(mention: ConfigReference, path: str) -> bool:
-    """Return whether the path in a script resolves to the config at `path`, not to a file of the same name."""
+    """Return whether the path in a script resolves to the config at `path`, rather than to a file of the same name."""
     resolved = resolve_written_path(mention.path_as_written, mention.script).path
     return resolved is not None and os.path.realpath(resolved) == os.path.realpath(path)
 
@@ -226,7 +226,7 @@ def programs_naming_config(name: str) -> tuple[str, ...]:
 
 
 def references_exceed_budget(name: str) -> bool:
-    """Return whether a config is mentioned too often to examine every mention."""
+    """Return whether a repository mentions a config too often to examine every mention."""
     path, top, deep = _repository_of_config(name)
     return _find_references(path, top, deep, repository_cache_key(path)) is None
 
@@ -245,7 +245,7 @@ def scripts_calling_accelerate_launch(launch: str) -> tuple[str, ...]:
 def consumer_given_config_path(name: str, *, flags_only: bool) -> str | None:
     """Return the consumer that receives the path of the config, or None if unknown.
 
-    `flags_only`: count only flags and keys. A program that names the path may open the file itself.
+    If `flags_only`, consider only flags and keys, because a program that names the path may open the file itself.
     """
     path, top, deep = _repository_of_config(name)
     return _cached_consumer_given_path(path, top, deep, repository_cache_key(path), flags_only=flags_only)
@@ -269,7 +269,7 @@ def deepspeed_program_texts(name: str) -> Iterator[bytes]:
 
 
 def _repository_of_config(name: str) -> tuple[str, str, bool]:
-    """Return a config's absolute path, its repository or else its directory, and whether it is in a repository."""
+    """Return a config's absolute path, its repository (or its directory), and whether it is in a repository."""
     return _repository_at(name, os.getcwd(), time_cache_key())
 
 
@@ -300,7 +300,7 @@ def _find_references(
 
 
 def _is_bare_name_elsewhere(reference: ConfigReference, path: str) -> bool:
-    """Return whether a script names only a file, and neither its folder nor that of the config contains the other."""
+    """Return whether a script names only a file, and neither folder, its own or the config's, contains the other."""
     folder, script_folder = os.path.dirname(path), os.path.dirname(reference.script)
     is_bare = (
         os.sep not in reference.path_as_written.removeprefix("./") and "$" not in reference.path_as_written
@@ -330,7 +330,7 @@ def _references_matching_path(
 
 
 class _PathReference(NamedTuple):
-    """A path in a script that ends with the config's file name but has not been matched against the full path yet."""
+    """A path in a script that ends with the config's file name, not yet compared with the config's full path."""
 
     script: str
     path_as_written: str
@@ -343,7 +343,7 @@ class _PathReference(NamedTuple):
 def _find_path_references(
     files: tuple[tuple[str, bytes], ...], base: str, top: str, _: int
 ) -> tuple[_PathReference, ...] | None:
-    """Search files for paths that end with a file name, once for all configs of that name in a repository.
+    """Search files for paths that end with a file name; the result serves all configs of that name in a repository.
 
     Return None if the search exceeds the budget of a directory.
     """
@@ -424,7 +424,7 @@ def _find_config_paths(text: str, base: str) -> Iterator[tuple[int, int]]:
 
 
 def _find_path_start(text: str, at: int) -> tuple[int, str]:
-    """Return where a path starts, and the text of its line before `at`; quoted paths may contain spaces."""
+    """Return the start of a path, and the text before `at` on its line; quoted paths may contain spaces."""
     first = max(0, at - _CONTEXT)
     line = text[max(first, text.rfind("\n", first, at) + 1) : at]
     if (match := re.search(_QUOTED_PATH, line)) is not None:
@@ -436,7 +436,7 @@ _QUOTED_PATH = r"[\"']((?:/|\./|~/)(?:(?! -)[^\"'\n])*)$"
 
 
 def _is_comment_line(line: str) -> bool:
-    """Return whether a line is a comment that mentions a flag without being part of a command."""
+    """Return whether a line is a comment, which may mention a flag without being part of a command."""
     return line.lstrip().startswith("#") and "--" in line and not re.search(_COMMAND, line)
 
 
@@ -521,7 +521,7 @@ def _as_only_consumer(reader: str) -> PossibleConsumers:
 def _consumer_of_command_flag(
     text: str, at: int, script: str, top: str, why: str
 ) -> PossibleConsumers | None:
-    """Return the possible consumers of a file passed by a flag, based on the program that the command starts."""
+    """Return the possible consumers of a file passed by a flag, judging by the program that the command starts."""
     program = (
         _program_started_by_command(text[max(0, at - _COMMAND_LENGTH) : at]) if why in _COMMAND_FLAGS else ""
     )
@@ -557,7 +557,7 @@ def _program_started_by_command(command: str) -> str:
 
 @lru_cache(maxsize=16)
 def loop_consumer(path: str, _: int) -> str | None:
-    """Return the consumer used by a program's training loop: empty if unclear, None if the program cannot be read."""
+    """Return the consumer used by a program's training loop; empty if unclear, None if the program cannot be read."""
     try:
         program = read_contents(path).decode("latin-1")
     except OSError:

@@ -27,17 +27,17 @@ from dsconfig.launch.repository_files import time_cache_key
 
 
 def find_config_sensitive_calls(program: str, launch: str = "") -> tuple[ConfigSensitiveCall, ...]:
-    """Return the calls of a program that depend on settings of its config, or none if the program cannot be read.
+    """Return the calls of a program that depend on its config; empty if the program cannot be read.
 
     Args:
         program: path of the program.
-        launch: file that starts the program, or its config, which decides which files may be read.
+        launch: file that starts the program, or its config; its repository limits which files may be read.
     """
     return _cached_config_sensitive_calls(os.path.abspath(program), launch or program, time_cache_key())
 
 
 def trained_models(programs: tuple[str, ...], launch: str) -> list[ConfigSensitiveCall]:
-    """Return the calls that load a model for training, where the source shows the model's name."""
+    """Return the calls that load a model for training, if the source shows the model's name."""
     return [
         use
         for program in programs
@@ -87,7 +87,7 @@ _LOADER = re.compile(r"load|data|(?:^|_)dl|iter|batch|sampl", re.IGNORECASE)
 
 
 class _ConfigSensitiveCalls(ModelHandlingCalls):
-    """Search of one program file for calls that depend on the config."""
+    """The calls of one program file that depend on the config."""
 
     def uses(self) -> Iterator[ConfigSensitiveCall]:
         yield from self._calls_that_load_models()
@@ -150,7 +150,7 @@ class _ConfigSensitiveCalls(ModelHandlingCalls):
         )
 
     def _spreads_model_over_gpus(self, value: ast.expr | None, call: ast.Call) -> bool | None:
-        """Return whether a device map spreads the model over several GPUs, or None if the map itself may be absent."""
+        """Return whether a device map spreads the model over several GPUs; None if there may be no device map."""
         if isinstance(value, ast.Name):
             values = self._all_values_of_variable(value.id, call)
             kinds = {
@@ -162,7 +162,7 @@ class _ConfigSensitiveCalls(ModelHandlingCalls):
         return False if isinstance(value, ast.Dict) and value.keys else None
 
     def _trained_models(self) -> Iterator[ConfigSensitiveCall]:
-        """Yield trained models whose name is a literal, and models that are loaded without being partitioned."""
+        """Yield trained models whose name is a literal, and trained models that are loaded unpartitioned."""
         for call in self._model_load_calls():
             name = literal_value(argument_at(call, 0, "pretrained_model_name_or_path"))
             if isinstance(name, str) and self._is_model_trained(call):
@@ -206,7 +206,7 @@ class _ConfigSensitiveCalls(ModelHandlingCalls):
                 yield self._describe_call("nested construction", call)
 
     def _accelerator_accumulation_steps(self) -> Iterator[ConfigSensitiveCall]:
-        """Yield the `Accelerator(...)` call of a program if there is only one, with its accumulation steps."""
+        """Yield the only `Accelerator(...)` call of a program, with its accumulation steps."""
         starts = [call for call in self.calls if called_function_name(call) == "Accelerator"]
         if len(starts) != 1 or not self._may_run(starts[0]) or "gradient_accumulation_steps" in self.assigned:
             return
@@ -261,10 +261,10 @@ class _ConfigSensitiveCalls(ModelHandlingCalls):
                 yield self._describe_call("save without gathering", call)
 
     def _models_trained_in_place(self) -> dict[str, int]:
-        """Return the models that `Trainer.train` passes to DeepSpeed, mapped to the line on which each is wrapped.
+        """Map each model that `Trainer.train` passes to DeepSpeed to the line on which it is wrapped.
 
-        At stage 3 this partitions the parameters of the module itself. A program that gathers the weights itself is
-        prepared for that.
+        At stage 3, DeepSpeed partitions the parameters of the module in place. Programs that gather the weights
+        themselves expect that, and are left out.
         """
         trained: dict[str, int] = {}
         if "get_state_dict" in self.referenced or "GatheredParameters" in self.referenced:
@@ -460,7 +460,7 @@ class _ConfigSensitiveCalls(ModelHandlingCalls):
         )
 
     def _models_loaded_before_arguments(self) -> Iterator[ConfigSensitiveCall]:
-        """Yield models that are loaded before the training arguments exist, which is too early to partition them."""
+        """Yield models that are loaded before the training arguments exist, and therefore not partitioned."""
         if _ZERO_INIT_HANDLED.search(self.text):
             return
         for start in self.calls:

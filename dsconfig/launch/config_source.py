@@ -126,7 +126,7 @@ def read_config_at_path(path: str) -> Document:
 
 
 def _resolve_yaml_interpolations(document: Document) -> Document:
-    """Resolve the interpolations of a YAML config; JSON that contains `${...}` is a template and stays as it is."""
+    """Resolve the interpolations of a YAML config; JSON with `${...}` is a template and is left unchanged."""
     if document.format != "yaml" or "${" not in document.text:
         return document
     from dsconfig.launch.omegaconf import resolve_interpolations
@@ -135,9 +135,9 @@ def _resolve_yaml_interpolations(document: Document) -> Document:
 
 
 def parse_passed_config(data: bytes, path: str, reader: str, *, is_direct: bool = False) -> Document:
-    """Parse a config file as the consumer `reader` does when it gets the file's path.
+    """Parse a config file as `reader` does when it receives the path of the file.
 
-    `is_direct`: whether no program in between could load the file itself.
+    If `is_direct`, the consumer receives the path directly, not through a program that could load the file itself.
     """
     document = read_bytes(data, path, "json")
     if not _has_yaml_suffix(path) or _is_json(data):

@@ -1,4 +1,4 @@
-"""Map characters of a config embedded in a launch file to file offsets, and read here-documents with unknown values."""
+"""Map the characters of an embedded config to offsets in its launch file, and read here-documents with variables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _VALUE = re.compile(rf'"(?:[^"\\\n]|\\.)*"|[\w.+-]*(?:(?:{SUBSTITUTION.pattern})
 
 
 def read_with_variables(text: str, name: str) -> Document | None:
-    """Parse JSON text with shell variables, treating their values as unknown.
+    """Parse JSON text that contains shell variables, whose values are unknown.
 
     Return None if a variable stands for a key or for several entries, so that the config is unknown.
     """
@@ -85,10 +85,10 @@ def character_offsets(launch: Document, span: TextSpan, text: str) -> list[int]:
 
 
 def _offsets_in_script(script: str, text: str) -> list[int]:
-    """Return the script offset of each character of a text that the script writes, and the offset of its end.
+    """Return the script offset of each character of a text that the script writes, and of its end.
 
-    The text is a here-document of the script with its variables expanded; the characters of a value have the span
-    of its variable. The result is empty unless exactly one here-document gives the text.
+    The text is a here-document with its variables expanded; the characters of a variable's value all map to the
+    variable. The result is empty unless exactly one here-document produces the text.
     """
     aligned = [
         each

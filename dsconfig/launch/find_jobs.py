@@ -49,8 +49,8 @@ def jobs_of_launch_file(
 ) -> Iterator[LaunchedJob]:
     """Yield every job that a launch file starts; a script may start several.
 
-    `config_path`: real path of a config; a script's jobs with other configs are skipped. `budget`: shared budget
-    of all launch files that are read together.
+    `config_path` is the real path of a config, to skip jobs with other configs. `budget` is the budget shared by all
+    launch files of a run.
 
     Raises:
         OSError: a config cannot be read.
@@ -89,7 +89,7 @@ def jobs_of_launch_file(
 
 
 def launch_file_exceeds_budget(launch: Document) -> bool:
-    """Return whether reading a launch file's commands exceeds the budget, in which case no command is known."""
+    """Return whether reading a launch file's commands exceeds the budget; in that case none of them is known."""
     if is_python_name(launch.name):
         return False
     data = None if is_shell_script_name(launch.name) else launch.value()
@@ -102,7 +102,7 @@ def launch_file_exceeds_budget(launch: Document) -> bool:
 
 
 def job_of_launch_file(launch: Document) -> LaunchedJob | None:
-    """Return the selected job of a launch file, else its first one, or None if it starts no DeepSpeed job.
+    """Return the selected job of a launch file, or its first one, or None if it starts no DeepSpeed job.
 
     Raises:
         OSError: the config cannot be read.
@@ -213,7 +213,7 @@ def _job_with_config_key(
 def _read_training_arguments(
     launch_format: LaunchFileFormat, launch: Document, data: JsonObject
 ) -> LaunchArguments:
-    """Read the training arguments of a launch file in the given format."""
+    """Read the training arguments of a launch file."""
     from dsconfig.launch.training_arguments import read_launch_file_arguments
 
     if launch_format.name != "Transformers":
@@ -243,7 +243,7 @@ def _merge_values(value: Json, overrides: Mapping[str, Json]) -> Json:
 
 
 def _has_custom_training_loop(launch_format: LaunchFileFormat, launch: Document) -> bool:
-    """Return whether a program uses the Trainer's arguments but passes the config to DeepSpeed itself."""
+    """Return whether a program takes the Trainer's arguments but passes the config to DeepSpeed itself."""
     if launch_format.name != "Transformers":
         return False
     from dsconfig.launch.config_loaded_by_program import find_custom_training_loop
@@ -254,7 +254,7 @@ def _has_custom_training_loop(launch_format: LaunchFileFormat, launch: Document)
 def _job_with_built_config(
     launch_format: LaunchFileFormat, launch: Document, data: Mapping[str, Json]
 ) -> LaunchedJob | None:
-    """Return the job of a launch file from whose keys the program builds a config, or None if it builds none."""
+    """Return the job of a launch file whose keys the program turns into a config, or None if there is none."""
     from dsconfig.launch import framework_configs
     from dsconfig.launch.launched_job import LaunchedJob
     from dsconfig.launch.training_arguments import read_launch_file_arguments
@@ -285,9 +285,9 @@ def _job_with_built_config(
 
 
 def add_consumer_version(reader: ConsumerEvidence, name: str) -> ConsumerEvidence:
-    """Add the pinned or installed version of a consumer if that version resolves "auto" differently from the newest.
+    """Add the pinned or installed version of a consumer if it may resolve "auto" differently from the newest.
 
-    An unknown version is added too, because it may also differ.
+    An unknown version may differ, so it is added too.
     """
     if reader.version is not None or reader.name not in HUGGING_FACE:
         return reader
@@ -304,9 +304,9 @@ def add_consumer_version(reader: ConsumerEvidence, name: str) -> ConsumerEvidenc
 
 
 def add_trainer_fact(reader: ConsumerEvidence, name: str) -> ConsumerEvidence:
-    """Add the programs of an Accelerate launch file to its consumer, and whether all its jobs use a Trainer.
+    """Add the programs of an Accelerate launch file to its consumer, and whether all of its jobs use a Trainer.
 
-    Only jobs that pass the launch file count.
+    Only jobs that pass the launch file to `accelerate launch` are considered.
     """
     budget = ReadingBudget(FOLDER_STEPS)
     scripts = () if name.startswith("<") else scripts_calling_accelerate_launch(name)
@@ -317,10 +317,10 @@ def add_trainer_fact(reader: ConsumerEvidence, name: str) -> ConsumerEvidence:
 
 
 def add_launch_arguments(reader: ConsumerEvidence, name: str, launch: str | None = None) -> ConsumerEvidence:
-    """Add the arguments and world size from the launch files that name a config to the config's consumer.
+    """Add to a config's consumer the arguments and world size from the launch files that name the config.
 
-    With several launch files, the values that they share are used; an argument that differs is unknown, and
-    the reason lists its values. If one of them exceeds the reading budget, no arguments are used.
+    If several launch files name the config, an argument that differs between them is unknown, and the reason lists its
+    values. If reading one of them exceeds the budget, no arguments are used.
 
     Args:
         reader: consumer of the config.
@@ -389,7 +389,7 @@ def jobs_naming_config(name: str) -> list[LaunchedJob]:
 
 
 def is_config_autotuned(name: str) -> bool:
-    """Return whether every known job with this config runs DeepSpeed's autotuner, which replaces keys of the config.
+    """Return whether every known job with this config runs DeepSpeed's autotuner, which overwrites keys.
 
     Source: deepspeed launcher/runner.py, `--autotuning` (`tune` or `run`).
     """
@@ -400,7 +400,7 @@ def is_config_autotuned(name: str) -> bool:
 def _jobs_by_launch_file(
     name: str, reader: str | None, launch: str | None = None
 ) -> dict[str, list[LaunchedJob] | None]:
-    """Return the jobs that use a config by launch file; None marks a launch file that exceeds the budget."""
+    """Map each launch file to its jobs that use a config, or to None if reading the file exceeds the budget."""
     budget = ReadingBudget(FOLDER_STEPS)
     jobs_by_file: dict[str, list[LaunchedJob] | None] = {}
     # One budget for all files: a repository may have hundreds of scripts that name the same config.
@@ -425,7 +425,7 @@ def _jobs_by_launch_file(
 def _remove_arguments_of_jobs(
     jobs: Mapping[str, list[LaunchedJob] | None],
 ) -> dict[str, list[LaunchedJob] | None]:
-    """Remove the training arguments from jobs with another consumer, and keep their model and parallelism."""
+    """Remove the training arguments from jobs of another consumer, but keep their model and parallelism."""
     return {
         script: file_jobs and [job._replace(training_arguments=None) for job in file_jobs]
         for script, file_jobs in jobs.items()
@@ -435,7 +435,7 @@ def _remove_arguments_of_jobs(
 def _trainer_jobs(
     name: str, jobs: Mapping[str, list[LaunchedJob] | None]
 ) -> dict[str, list[LaunchedJob] | None]:
-    """Return the jobs in which a Trainer reads an Accelerate config, or none if any job has another consumer."""
+    """Return the jobs in which a Trainer reads an Accelerate config; empty if any job has another consumer."""
     if any(jobs.values()):
         return {}
     trainer_jobs = _jobs_by_launch_file(name, "transformers")
@@ -445,7 +445,7 @@ def _trainer_jobs(
 def _jobs_reading_config(
     script: str, name: str, reader: str | None, budget: ReadingBudget
 ) -> list[LaunchedJob] | None:
-    """Return the jobs of a launch file whose consumer, or any consumer if None is given, reads the config at a path.
+    """Return the jobs of a launch file that read the config at a path, with the consumer `reader` if given.
 
     Return None if the launch file exceeds the reading budget.
     """

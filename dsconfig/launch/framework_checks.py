@@ -1,4 +1,4 @@
-"""Checks by which programs around DeepSpeed reject combinations of training arguments and config keys."""
+"""Checks with which programs around DeepSpeed reject combinations of training arguments and config keys."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 class FrameworkCheck(NamedTuple):
-    """A check by which a program rejects a combination of training arguments and config keys.
+    """A check with which a program rejects a combination of training arguments and config keys.
 
     Signs: `key` is on, `!key` is off, `key=a|b` has one of these values, `key~a` contains it.
 
-    A sign with the prefix `config:` applies to the config, any other to the launch file.
+    A sign with the prefix `config:` refers to the config, any other sign to the launch file.
     """
 
     key: str
@@ -110,7 +110,7 @@ def _encoded_config_checks(job: LaunchedJob) -> Iterator[FrameworkCheck]:
 
 
 def _numeric_argument_checks(job: LaunchedJob) -> Iterator[FrameworkCheck]:
-    """Yield checks that reject strings and zero batch sizes in arguments with which the Trainer computes."""
+    """Yield checks that reject strings and zero batch sizes among the arguments with which the Trainer computes."""
     own_names = {trainer_name: name for name, trainer_name in job.format.arguments.items()}
     is_yaml_of_arguments = job.format.name == "Transformers" and _is_parsed_without_conversion(job.launch)
     for name, default in BY_NAME["transformers"].defaults.items():
@@ -192,7 +192,7 @@ _EXPONENT_WITHOUT_POINT = re.compile(r"[1-9]\d*[eE]-\d+")
 
 
 def _is_parsed_without_conversion(launch: Document) -> bool:
-    """Return whether the programs near a YAML file use `parse_yaml_file`, which does not convert strings to numbers.
+    """Return whether the programs near a YAML file use `parse_yaml_file`, which leaves numbers in quotes as strings.
 
     TRL's parser and OmegaConf convert strings that contain numbers.
     """
@@ -242,7 +242,7 @@ def _check_sign_holds(sign: str, launch: Mapping[str, Json], config: Json) -> bo
 
 
 def _has_several_devices(launch: Mapping[str, Json]) -> bool:
-    """Return whether the environment variables in a launch file give each process of a job more than one GPU."""
+    """Return whether environment variables in a launch file give each process of a job more than one GPU."""
     visible, count = (
         value_at_dotted_path(launch, "ENV.CUDA_VISIBLE_DEVICES"),
         str(value_at_dotted_path(launch, "ENV.NPROC_PER_NODE")),
@@ -254,13 +254,13 @@ def _has_several_devices(launch: Mapping[str, Json]) -> bool:
 
 
 def _lacks_zero_section(config: Document) -> bool:
-    """Return whether a config has no section `zero_optimization`."""
+    """Return whether a config has no `zero_optimization` section."""
     data = config.value()
     return isinstance(data, Mapping) and "zero_optimization" not in data
 
 
 def _is_config_known(_: Document) -> bool:
-    """Return True, for checks that apply to every known config."""
+    """Return True: the check applies to every known config."""
     return True
 
 

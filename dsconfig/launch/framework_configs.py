@@ -1,7 +1,7 @@
 """Build the configs that Lightning, GPT-NeoX and OpenRLHF generate from their own arguments and YAML files.
 
-The first two build a config only where the user names none; OpenRLHF reads no config file. Checking the built
-config shows problems the user can fix by changing those arguments.
+Lightning and GPT-NeoX build a config only if the user names none; OpenRLHF never reads a config file. Problems in a
+built config are fixed by changing the arguments that it is built from.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def build_lightning_config(data: Mapping[str, Json]) -> JsonObject | None:
 
 
 def lightning_added_keys(data: Mapping[str, Json]) -> JsonObject:
-    """Return the keys that Lightning adds to a config from the Trainer's arguments if they are absent.
+    """Return the keys that Lightning adds to a config from the Trainer's arguments, unless the config sets them.
 
     Source: DeepSpeedStrategy._format_batch_size_and_grad_accum_config; fabric/strategies/deepspeed.py,
     _format_precision_config.
@@ -197,7 +197,7 @@ def build_neox_config(data: Mapping[str, Json]) -> JsonObject | None:
 
 
 def why_neox_has_no_config(data: Mapping[str, Json]) -> str:
-    """Return the reason why a GPT-NeoX file alone defines no config, or an empty string if it defines one."""
+    """Return why a GPT-NeoX file alone defines no config, or an empty string if it defines one."""
     settings = _hyphens_to_underscores(data)
     if all(settings.get(key) is None for key in _BATCH_KEYS[:2]):
         return "without a batch size, so it is one of several files that are merged"
@@ -207,7 +207,7 @@ def why_neox_has_no_config(data: Mapping[str, Json]) -> str:
 
 
 def neox_world_size(data: Mapping[str, Json]) -> int | None:
-    """Return the number of ranks of a GPT-NeoX job, or None if its file does not set it."""
+    """Return the number of ranks of a GPT-NeoX job, or None if the file does not set it."""
     ranks = _hyphens_to_underscores(data).get("global_num_gpus")
     return ranks if type(ranks) is int and ranks > 0 else None
 
@@ -320,7 +320,7 @@ _OPENRLHF_BATCH = 128
 
 
 def _default_dtype(flags: Mapping[str, Json | UnknownValue]) -> Json | UnknownValue:
-    """Return the dtype that OpenRLHF uses without `--param_dtype`: bf16 since 0.9, earlier fp32 unless `--bf16` is set.
+    """Return the dtype that OpenRLHF uses without `--param_dtype`: bf16 since 0.9, before that fp32 or `--bf16`.
 
     Release 0.9 renamed the flags, so their spelling shows the release. Without any of them the dtype is unknown.
     """

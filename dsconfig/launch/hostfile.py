@@ -83,7 +83,7 @@ _MOST_LINES = 1000
 
 
 def parse_slot_filter(words: str) -> dict[str, list[int] | None] | None:
-    """Parse `--include` or `--exclude` into slots by host, with None for all slots of a host.
+    """Parse the value of `--include` or `--exclude` into slots by host; None stands for all slots of a host.
 
     Return None if DeepSpeed cannot parse the filter: DeepSpeed splits it at `@`, `:` and `,` and converts each
     slot to an integer.
@@ -113,10 +113,10 @@ _MAX_SLOTS = 1024
 
 
 def hosts_of(path: str, folder: str, script: ShellInterpreter) -> Mapping[str, int] | None:
-    """Return the slots per host of a hostfile that a script names, or None if it is unknown or DeepSpeed rejects it.
+    """Return the slots by host of a hostfile that a script names, or None if it is unknown or DeepSpeed rejects it.
 
-    A file that the script writes is known if it is a here-document. `folder`: directory that the script has
-    entered with `cd`.
+    A file that the script itself writes is known if it is a here-document. `folder` is the directory that the script
+    has entered with `cd`.
     """
     if not path or "$" in path or "`" in path or is_absolute(path):
         return None  # the repository does not say what stands at /job/hostfile
@@ -152,7 +152,7 @@ def _may_write(script: ShellInterpreter, path: str) -> bool:
 
 
 def count_slots(slots: Mapping[str, int], launcher: LauncherCall) -> int | None:
-    """Count the processes that `deepspeed` starts on the hosts of a hostfile; return None if it rejects the flags.
+    """Return how many processes `deepspeed` starts on the hosts of a hostfile, or None if it rejects the flags.
 
     Source: deepspeed launcher/runner.py:parse_resource_filter, main.
     """

@@ -41,7 +41,7 @@ _GROUP = re.compile(r"(?:override |optional )*/?(?P<group>[\w/-]+)(?:@(?P<packag
 
 
 class HydraOverride(NamedTuple):
-    """An override of a command: `key=value`, `+key=value`, `++key=value` or `~key`."""
+    """A Hydra override in a command: `key=value`, `+key=value`, `++key=value` or `~key`."""
 
     prefix: str
     key: str
@@ -52,7 +52,7 @@ class HydraOverride(NamedTuple):
 def jobs_composed_by_hydra(
     launch_format: LaunchFileFormat, launch: Document, command: LaunchCommand
 ) -> Iterator[LaunchedJob]:
-    """Yield a job for each config that the program of a command composes with Hydra; a multirun composes several.
+    """Yield a job for each config that a command's program composes with Hydra; a multirun composes several.
 
     Raises:
         OSError: a config file cannot be read.
@@ -73,7 +73,7 @@ def jobs_composed_by_hydra(
 
 
 def _primary_config(program: str, command: LaunchCommand) -> str | None:
-    """Return the path of the primary config of a program with `@hydra.main`, or None if it is unknown."""
+    """Return the path of the primary config of a program with `@hydra.main`, or None if unknown."""
     try:
         source = read_program_bytes(program)
     except OSError:
@@ -111,7 +111,7 @@ def _parse_override(word: str) -> HydraOverride | None:
 
 
 def _expand_sweeps(overrides: list[HydraOverride]) -> Iterator[list[HydraOverride]]:
-    """Yield the overrides of each job of a multirun, whose values are lists with commas."""
+    """Yield the overrides of each job of a multirun; a value with commas is a list of values to sweep over."""
     choices = [
         [each._replace(value=value) for value in each.value.split(",")]
         if "," in each.value and not re.search(r"[\[({\"']", each.value)
@@ -158,7 +158,7 @@ def _job_of_overrides(
 
 
 def _is_composition_known(defaults: list[Json], files: Sequence[tuple[KeyPath, Document]]) -> bool:
-    """Return whether every entry of a defaults list was found, and no file has a defaults list of its own."""
+    """Return whether all entries of a defaults list were found, and none of their files has a defaults list."""
     chosen = [entry for entry in defaults if entry != "_self_" and not _configures_hydra(entry)]
     values = [document.value() for _, document in files]
     return len(chosen) == len(files) and not any(
@@ -167,13 +167,13 @@ def _is_composition_known(defaults: list[Json], files: Sequence[tuple[KeyPath, D
 
 
 def _configures_hydra(entry: Json) -> bool:
-    """Return whether an entry of a defaults list chooses a part of Hydra itself: `override hydra/launcher: joblib`."""
+    """Return whether an entry of a defaults list configures Hydra itself, such as `override hydra/launcher: joblib`."""
     group = str(next(iter(entry), "")) if isinstance(entry, dict) else str(entry)
     return re.match(r"(?:override )?/?hydra/", group) is not None
 
 
 def _config_at(values: Any, path: KeyPath, job: LaunchedJob) -> JsonObject | None:
-    """Return the config of a job in the composed values, or the one that Lightning builds or loads."""
+    """Return the config at a path of the composed values, or the one that Lightning builds or loads."""
     node = values
     for key in path:
         node = node[key]
@@ -187,7 +187,7 @@ def _config_at(values: Any, path: KeyPath, job: LaunchedJob) -> JsonObject | Non
 def _apply_to_defaults(
     data: JsonObject, overrides: list[HydraOverride], folder: str
 ) -> tuple[list[Json] | None, list[HydraOverride]]:
-    """Apply the overrides that choose group files to the defaults list; also return the others."""
+    """Apply the overrides that select group files to the defaults list; return it with the other overrides."""
     entries = data.get("defaults")
     defaults = list(entries) if isinstance(entries, list) else []
     changes: list[HydraOverride] = []
@@ -207,7 +207,7 @@ def _apply_to_defaults(
 
 
 def _group_of_entry(entry: Json) -> str | None:
-    """Return the group of an entry of a defaults list, as an override names it: `db` or `db@backup`."""
+    """Return the group of an entry of a defaults list as overrides spell it: `db` or `db@backup`."""
     if not isinstance(entry, dict) or len(entry) != 1:
         return None
     match = _GROUP.fullmatch(str(next(iter(entry))))
@@ -234,7 +234,7 @@ def _set_value(values: JsonObject, override: HydraOverride) -> None:
 
 
 def _parse_value(text: str) -> Any:
-    """Return the value of an override, or `UNKNOWN` if a variable of the shell or a function of Hydra gives it."""
+    """Parse the value of an override; return `UNKNOWN` if it contains a shell variable or a Hydra function."""
     if re.search(r"\$(?!\{[\w.]+\})|`|^\w+\(", text):
         return UNKNOWN
     from dsconfig.launch.training_arguments import parse_exponents

@@ -20,10 +20,7 @@ if TYPE_CHECKING:
 
 
 def consumer_of_written_file(document: Document) -> ConsumerEvidence | None:
-    """Return the consumer of a file written by a notebook cell, if exactly one command receives the file.
-
-    Return None for any other config, or unless exactly one command receives the file.
-    """
+    """Return the consumer of a file that a notebook cell writes, if exactly one command receives it; else None."""
     config = None if document.cell is None else config_of_document(document)
     if config is None or not config.written_to or config.reader is not None:
         return None
@@ -47,7 +44,7 @@ def jobs_of_notebook(
     """Yield the jobs of the shell commands in a notebook, such as `!deepspeed train.py --deepspeed ds.json`.
 
     Raises:
-        BudgetExceededError: the commands exceed their own budget, or the directory's budget if one is given.
+        BudgetExceededError: the commands exceed their own budget, or the budget of the directory in `budget`.
     """
     text = shell_of_notebook(data.decode("utf-8", "replace"))
     launch = Document(name, text, "json", LocatedTree(None, ()))

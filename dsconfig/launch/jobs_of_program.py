@@ -54,15 +54,15 @@ class _NamedConfig(NamedTuple):
 
     @property
     def weight(self) -> tuple[bool, int]:
-        """Sort key; of the calls that receive one file, the one with the least key decides the consumer."""
+        """Sort key: the call with the smallest weight decides the consumer of a file that several calls receive."""
         return self.function == _PREPARES, _BY_WEIGHT.index(self.consumer)
 
 
 def jobs_of_program_file(program: Document, config_path: str | None = None) -> Iterator[LaunchedJob]:
     """Yield a job for each config file that a program without an embedded config passes to a consumer.
 
-    The path is a constant in the call or of the file that the program parses. A path known only at run time, and a
-    file that does not exist, give no job. `config_path`: real path of the only config whose jobs are needed.
+    There is no job for a path known only at run time, or for a file that does not exist. `config_path` is the real path
+    of the only config whose jobs are needed.
 
     Raises:
         OSError: a config cannot be read.
@@ -113,7 +113,7 @@ def _named_configs(module: ParsedModule) -> Iterator[_NamedConfig]:
 
 
 class _PathSearch:
-    """Search for the path of the file that an expression names, or whose content it is."""
+    """Search for the path of the file that an expression names, or whose content the expression is."""
 
     def __init__(self, module: ParsedModule, constants: ConstantEvaluator) -> None:
         self._names, self._constants = module.names, constants
@@ -144,7 +144,7 @@ class _PathSearch:
         return os.path.join(*paths) if paths and all(paths) else ""
 
     def _only_value_of(self, name: ast.Name) -> ast.expr | None:
-        """Return the only value of a variable, which `with open(path) as name` may bind as well."""
+        """Return the only value of a variable, which may also be bound by `with open(path) as name`."""
         bindings = self._names.bindings_of_name(name)
         item = self._names.parents.get(bindings[0].node) if len(bindings) == 1 else None
         return item.context_expr if isinstance(item, ast.withitem) else self._constants.only_binding_of(name)
@@ -188,7 +188,7 @@ def jobs_with_named_configs(
 ) -> Iterator[LaunchedJob]:
     """Yield a job for each config file that the program of a command names itself.
 
-    `config_path`: real path of the only config whose jobs are needed.
+    `config_path` is the real path of the only config whose jobs are needed.
 
     Raises:
         OSError: a config cannot be read.
@@ -221,9 +221,9 @@ def _document_of_dict(literal: ValueOrigin) -> Document | None:
 
 @lru_cache(maxsize=64)
 def _may_pass_config(program: str, _: int) -> bool:
-    """Return whether a program or a module in its repository mentions the names needed to pass a config to DeepSpeed.
+    """Return whether a program, or a module that it imports, mentions a function that receives configs.
 
-    Cached, because the scripts of a repository often start the same program dozens of times.
+    The result is cached, because the scripts of a repository often start the same program dozens of times.
     """
     try:
         data = read_contents(program, MAX_SIZE)

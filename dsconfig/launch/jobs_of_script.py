@@ -75,7 +75,7 @@ FollowFile: TypeAlias = Callable[[Document], "LaunchedJob | None"]
 def first_job_of_commands(
     launch_format: LaunchFileFormat, launch: Document, data: Mapping[str, Json] | None, follow: FollowFile
 ) -> LaunchedJob | None:
-    """Return the job of the first command whose config exists; otherwise, of the first that names a config."""
+    """Return the job of the first command whose config exists, or else of the first that names a config."""
     first: LaunchedJob | None = None
     for job in jobs_of_commands(launch_format, launch, data, follow=follow):
         if job.document is not None:
@@ -94,12 +94,12 @@ def jobs_of_commands(
 ) -> Iterator[LaunchedJob]:
     """Yield the job of each command; yield nothing if reading the commands exceeds the budget.
 
-    `data`: manifest that contains the commands, or None if the launch file is a script. `config_path`: real path of
-    the only config whose jobs are needed. `budget`: budget of the directory. `follow`: function that returns the
-    job of a launch file, for commands that pass one to their program.
+    `data` is the manifest that contains the commands, or None for a script. `config_path` is the real path of the only
+    config whose jobs are needed. `budget` is the budget of the directory. `follow` returns the job of a launch file,
+    for commands that pass one to their program.
 
     Raises:
-        BudgetExceededError: the commands exceed their own budget, or the directory's budget if one is given.
+        BudgetExceededError: the commands exceed their own budget, or the budget of the directory in `budget`.
     """
     if budget is not None:
         budget.spend(len(launch.text))
@@ -142,10 +142,10 @@ def jobs_of_commands(
 
 
 def launchers_without_config(script: Document) -> Iterator[LaunchedJob]:
-    """Yield a job for each launcher command in a script that starts a program, even if it names no config.
+    """Yield a job for each launcher command that starts a program, even if the command names no config.
 
-    The program may build its config from flags, as the examples of DeepSpeed-Chat do: only `launcher`, `line`,
-    `program_file` and `arguments` are known.
+    The program may build its config from flags, as DeepSpeed-Chat does, so only `launcher`, `line`, `program_file` and
+    `arguments` are set.
     """
     parsed = _read_script(SCRIPT, script, None)
     for command in parsed.commands:
@@ -161,7 +161,7 @@ def launchers_without_config(script: Document) -> Iterator[LaunchedJob]:
 def commands_exceed_budget(
     launch_format: LaunchFileFormat, launch: Document, data: Mapping[str, Json] | None
 ) -> bool:
-    """Return whether reading a launch file's commands exceeds the budget, in which case no command is known."""
+    """Return whether reading a launch file's commands exceeds the budget; in that case none of them is known."""
     return _read_script(launch_format, launch, data).shell is None
 
 
@@ -179,7 +179,7 @@ def script_starts_job(script: Document, follow: FollowFile) -> bool:
 
 
 class _ParsedScript(NamedTuple):
-    """The commands in a shell text that run DeepSpeed, and the interpreter that read it (None if it was not read)."""
+    """The commands of a shell text that run DeepSpeed, and the interpreter of the text (None if it was not read)."""
 
     commands: tuple[LaunchCommand, ...]
     shell: ShellInterpreter | None
@@ -214,7 +214,7 @@ def _read_script(
 def _parse_shell_text(
     text: str, path: str, variables: tuple[tuple[str, str], ...], location: str, _: int
 ) -> _ParsedScript:
-    """Parse a shell text; the result is cached because many configs of a directory need the same scripts."""
+    """Parse a shell text; results are cached because many configs of a directory need the same scripts."""
     shell = ShellInterpreter(text, path, dict(variables), location=location)
     try:
         commands = tuple(islice(find_launch_commands(shell), _MAX_COMMANDS))
@@ -256,10 +256,10 @@ def _job_of_passed_launch_file(
 
 
 def _with_command_arguments(job: LaunchedJob, command: LaunchCommand, data: Json) -> LaunchedJob:
-    """Return the job of an argument file, updated with the flags of the command that passes the file.
+    """Return the job of an argument file, updated with the flags of the command that passes it.
 
-    In programs of the table, the flags override the file: trl scripts/utils.py:TrlParser, axolotl cli/utils/load.py,
-    LLaMA-Factory hparams/parser.py:read_args. Any other program may use the file alone.
+    In the programs of `launch_file_formats`, the flags override the file: trl scripts/utils.py:TrlParser, axolotl
+    cli/utils/load.py, LLaMA-Factory hparams/parser.py:read_args. Other programs may ignore the flags.
     """
     arguments, program = job.training_arguments, command.format
     if arguments is None or not isinstance(data, dict):
@@ -282,7 +282,7 @@ def _with_command_arguments(job: LaunchedJob, command: LaunchCommand, data: Json
 def _merge_argument_file(command: LaunchCommand, launch: Document) -> tuple[LaunchCommand, bool]:
     """Merge a command's argument file with its overriding flags, and return whether all arguments are known.
 
-    A Python program in the repository shows how it reads the file; see `training_arguments_of_command`.
+    The source of a program in the repository shows how it reads the file; see `training_arguments_of_command`.
     """
     if not command.argument_file or "config" not in command.arguments:
         return command, True
@@ -392,7 +392,7 @@ def _job_with_built_config(job: LaunchedJob, command: LaunchCommand) -> Launched
 
 
 def _set_program_consumer(job: LaunchedJob, command: LaunchCommand) -> LaunchedJob:
-    """Set the consumer of a job to the one that its program passes the flag's file to."""
+    """Set the consumer of a job to the one to which its program passes the file of the flag."""
     is_of_deepspeed = command.flag in DEEPSPEED_CONFIG_FLAGS or command.has_own_config_flag
     if command.format is not None or not is_of_deepspeed or job.document is None:
         return job
@@ -465,7 +465,7 @@ _TRAINER_IMPORT = (
 
 
 def _program_imports_trainer(path: str) -> bool:
-    """Return whether a program imports a Trainer, which resolves the config even if Accelerate is used too."""
+    """Return whether a program imports a Trainer, which resolves the config even if Accelerate is also used."""
     try:
         return re.search(_TRAINER_IMPORT, read_contents(path, MAX_SIZE)) is not None
     except OSError:
@@ -473,7 +473,7 @@ def _program_imports_trainer(path: str) -> bool:
 
 
 def _remove_process_count(launch: Document, command: LaunchCommand) -> Document:
-    """Remove `num_processes` from an Accelerate launch file if the command overrides it with an unknown value."""
+    """Remove `num_processes` from an Accelerate launch file if a flag of unknown value overrides it."""
     data = launch.value()
     if not command.processes.open_expressions or not isinstance(data, dict) or "num_processes" not in data:
         return launch
@@ -481,7 +481,7 @@ def _remove_process_count(launch: Document, command: LaunchCommand) -> Document:
 
 
 def _flags_of_launch_file(command: LaunchCommand) -> JsonObject:
-    """Return the flags of `accelerate launch` that its launch file could set too, excluding the program's flags."""
+    """Return the flags of `accelerate launch` that match keys of its launch file, without the program's flags."""
     return {key: parse_argument_text(command.arguments.get(key)) for key in _launcher_flags(command)}
 
 
@@ -512,7 +512,7 @@ def _has_trainer(command: LaunchCommand, launch: Document) -> bool:
 
 
 def _config_filling_arguments(command: LaunchCommand) -> set[str]:
-    """Return the names of the Trainer arguments in a command that fill in config values."""
+    """Return the Trainer arguments of a command from which config values are filled."""
     return command.arguments.keys() & BY_NAME["transformers"].defaults.keys()
 
 
@@ -537,7 +537,7 @@ def _build_config_from_flags(command: LaunchCommand, launch: Document) -> Docume
 
 
 def _use_config_written_by_script(job: LaunchedJob, name: str, shell: ShellInterpreter) -> LaunchedJob:
-    """Replace a job's config with the one that its script writes to the path `name`, if any."""
+    """Replace a job's config with the one that its script writes to the path `name`, if it does."""
     try:
         document = _config_written_by_script(name, shell, job.launch)
     except BudgetExceededError:
@@ -551,7 +551,7 @@ def _use_config_written_by_script(job: LaunchedJob, name: str, shell: ShellInter
 
 
 def _config_written_by_script(name: str, shell: ShellInterpreter, launch: Document) -> Document | None:
-    """Return the config that a script writes as a here-document or by editing a template with `sed`, or None.
+    """Return the config that a script writes, as a here-document or by editing a template with `sed`, or None.
 
     Raises:
         BudgetExceededError: the text exceeds the size limit for configs.

@@ -94,14 +94,14 @@ class LaunchCommand(NamedTuple):
 
     @property
     def has_own_config_flag(self) -> bool:
-        """Whether a flag that the program defines itself may name the config; the file must still be checked."""
+        """Whether a flag that the program itself defines may name the config; only reading the file can confirm it."""
         name = self.flag.removeprefix("--").replace("-", "_")
         return bool(self.path) and self.flag.startswith("--") and name not in CONFIG_FLAGS
 
     def job_without_config(
         self, job_format: LaunchFileFormat, launch: Document, argument_format: LaunchFileFormat
     ) -> LaunchedJob:
-        """Return the job that this command starts, before its config is located."""
+        """Return the job that this command starts, without its config."""
         return LaunchedJob(
             job_format,
             launch,
@@ -158,7 +158,7 @@ def _parse_launch_command(shell: ShellCommand, script: ShellInterpreter) -> Laun
 
 
 def _may_name_config(flags: Mapping[str, Json], name: str) -> bool:
-    """Return whether a flag such as `--ds_config_path` may name a config; only the file itself can confirm it."""
+    """Return whether a flag such as `--ds_config_path` may name a config; only reading the file can confirm it."""
     value = flags[name]
     return (
         isinstance(value, str)
@@ -169,7 +169,7 @@ def _may_name_config(flags: Mapping[str, Json], name: str) -> bool:
 
 
 def names_other_config(command: LaunchCommand, config: str) -> bool:
-    """Return whether a command's flag replaces the program's default config path, even if the value is unknown."""
+    """Return whether a flag of a command replaces the program's default config path, even if its value is unknown."""
     name = os.path.basename(config)
     values = (
         value
@@ -237,7 +237,7 @@ def _build_launch_command(
 
 
 def _hydra_words(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the words after the program of a command that may be overrides of Hydra."""
+    """Return the words after the program of a command that may be Hydra overrides."""
     program = _program_file_of_command(words)
     start = words.index(program) + 1 if program in words else len(words)
     if start == len(words) and program:  # `python -m package.module key=value`
@@ -249,7 +249,7 @@ _HYDRA_WORD = re.compile(r"(?:\+{0,2}[A-Za-z_][\w./@-]*=|~[A-Za-z_])")
 
 
 def _may_have_more_flags(words: tuple[str, ...]) -> bool:
-    """Return whether a variable with an unknown value, which may contain flags, follows the program."""
+    """Return whether an unknown variable follows the program, so that it may contain more flags."""
     program = _program_file_of_command(words)
     start = words.index(program) if program in words else 0
     return any(
@@ -285,7 +285,7 @@ _TRAINING_COMMANDS = frozenset(("train", "sft", "pt", "rlhf", "grpo", "dpo", "fi
 
 
 def _flag_spelling(flag: str, words: tuple[str, ...]) -> str:
-    """Return a flag as spelled in the command; DeepSpeed itself accepts `--deepspeed_config` but no hyphens."""
+    """Return a flag as the command spells it; DeepSpeed itself accepts `--deepspeed_config` but no hyphens."""
     spelling = f"--{flag.replace('_', '-')}"
     return spelling if any(word.partition("=")[0] == spelling for word in words) else f"--{flag}"
 
@@ -305,7 +305,7 @@ _LAUNCHERS = ("torch", "accelerate", "deepspeed")
 
 
 def _words_depending_on_variables(shell: ShellCommand, variables: tuple[str, ...]) -> frozenset[str]:
-    """Return the words of a command that depend on `variables`, and the values in words such as `--flag=value`."""
+    """Return the words of a command that depend on `variables`, and the values in words like `--flag=value`."""
     words = (
         [word for word, origins in shell.dependencies.items() if not origins.isdisjoint(variables)]
         if variables
@@ -333,7 +333,7 @@ def _script_name(words: tuple[str, ...]) -> str | None:
 
 
 def _program_format(words: tuple[str, ...], flags: Mapping[str, Json]) -> LaunchFileFormat | None:
-    """Return the launch format of the program that a command runs, or None if the table has no row for it."""
+    """Return the launch format of the program that a command runs, or None if it has none."""
     first = [word for word in words[:_BEFORE_ARGUMENTS] if not word.startswith("-")]
     for each in _PROGRAMS:
         patterns = each.programs + (each.scripts if each.scripts and matches_format(each, flags) else ())
@@ -375,7 +375,7 @@ _OVERRIDE = re.compile(r"([a-z][a-z0-9_]*)=(.*)")
 def _flag_names_config(
     flag: str, flags: Mapping[str, Json], words: tuple[str, ...], program: LaunchFileFormat | None
 ) -> bool:
-    """Return whether the value of `flag` is the path of a command's config."""
+    """Return whether the value of `flag` is the path of a config."""
     value = flags.get(flag)
     if not isinstance(value, str) or not value:
         return False
@@ -406,7 +406,7 @@ def _builds_plugin_config(words: tuple[str, ...], flags: Mapping[str, Json]) -> 
 
 
 class ScriptWithVariables(NamedTuple):
-    """A shell text with its path and the variables that are set before it runs."""
+    """A shell text, its path, and the variables that are set before it runs."""
 
     text: str
     path: str
@@ -414,13 +414,13 @@ class ScriptWithVariables(NamedTuple):
 
 
 def hashable_script_state(shell: ShellInterpreter) -> ScriptWithVariables:
-    """Return the text, path and variables of a shell as a cache key."""
+    """Return the text, path and variables of a shell script, as a cache key."""
     return ScriptWithVariables(shell.text, shell.path, tuple(shell.environment.items()))
 
 
 @dataclass(frozen=True)
 class ArgumentsForRanks:
-    """Evaluate a command's arguments for a given number of ranks.
+    """Evaluates a command's arguments for a given number of ranks.
 
     With `--nnodes=$N --nproc_per_node=8`, 16 ranks mean N=2, and the script is evaluated again with that value.
     """
@@ -433,7 +433,7 @@ class ArgumentsForRanks:
         return f"AtRanks({self.script.path!r}, {self.command.offset})"
 
     def __call__(self, ranks: int) -> LaunchArguments | None:
-        """Return the arguments at `ranks` ranks, or None if no values of the unset variables produce that number."""
+        """Return the arguments at `ranks` ranks, or None if no values of the unset variables give that number."""
         solution = _command_for_ranks(self.script, self.command.offset, self.command.open_variables, ranks)
         if solution is None:
             return None
@@ -493,7 +493,7 @@ _STARTS_SEVERAL = r"\b(?:srun|mpirun|mpiexec|jsrun|torchrun|pdsh|parallel|ssh|de
 
 
 def count_single_process(command: LaunchCommand, script: str, text: str) -> LaunchCommand:
-    """Return a command with a world size of 1 if it certainly starts one process; unchanged otherwise.
+    """Return a command with a world size of 1 if it certainly starts only one process, else unchanged.
 
     Args:
         command: the command.
@@ -518,7 +518,7 @@ def count_single_process(command: LaunchCommand, script: str, text: str) -> Laun
 
 @lru_cache(maxsize=64)
 def _is_single(program: str, script: str, _: int) -> bool:
-    """Return whether no module of the program starts processes, and no other script starts this one several times."""
+    """Return whether no module of the program starts processes, and no other script starts it several times."""
     modules = program_modules(program, script)
     if not modules:
         return False

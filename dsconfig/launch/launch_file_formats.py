@@ -1,4 +1,4 @@
-"""Table of launch file formats: how to recognize each, where its config is, and which arguments fill the config."""
+"""Table of launch file formats: how to recognize each, where its config is, and which arguments fill in values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NONE: Mapping[str, Json] = MappingProxyType({})
 
 
 class ConfigWriteRule(NamedTuple):
-    """A launch-file key that makes the program write a value to the config."""
+    """A launch-file key for which the program writes a value to the config."""
 
     key: str
     place: str
@@ -39,8 +39,8 @@ class ConfigWriteRule(NamedTuple):
 class LaunchFileFormat(NamedTuple):
     """A launch file format: how to recognize it, and where it names or contains its config.
 
-    A sign is a dotted key; `key=a|b` requires one of these values, `key~word` a value that contains the word, and
-    `a.*.key` a mapping with the key in the mapping or list `a`, or below any root key if there is no `a`.
+    A sign is a dotted key. `key=a|b` requires one of these values, `key~word` a value that contains the word, and
+    `a.*.key` a mapping with this key inside the mapping or list `a`; `*.key` allows any root key in place of `a`.
     """
 
     name: str
@@ -517,7 +517,7 @@ def detect_launch_format(data: object) -> LaunchFileFormat | None:
 
 
 def commands_in_file(launch_format: LaunchFileFormat, data: Mapping[str, Json]) -> list[Json]:
-    """Return the values of a launch file that hold its shell commands."""
+    """Return the values of a launch file that contain shell commands."""
     return [dict(data) if key == "*" else value_at_dotted_path(data, key) for key in launch_format.commands]
 
 
@@ -543,7 +543,7 @@ def _matches_sign(data: Mapping[str, Json], sign: str) -> bool:
 
 
 def world_size_of(launch_format: LaunchFileFormat, data: Mapping[str, Json]) -> int | None:
-    """Return the world size set by a launch file as a product of several keys, or None if a required key is missing."""
+    """Return the world size that a launch file sets, a product of several keys, or None if one of them is missing."""
     from math import prod
 
     required = (*launch_format.world_size_keys[:1], *launch_format.required_keys)
@@ -559,7 +559,7 @@ def world_size_of(launch_format: LaunchFileFormat, data: Mapping[str, Json]) -> 
 
 
 def _positive_count(value: Json) -> int | None:
-    """Convert a count given as a number or text to an integer, or return None if it is unknown until run time."""
+    """Convert a count, given as a number or text, to an integer; return None if it is known only at run time."""
     if isinstance(value, str) and value.isdecimal() and len(value) < _MAX_DIGITS:
         value = int(value)
     return value if type(value) is int and value > 0 else None

@@ -37,7 +37,7 @@ that receives the path.
 
 
 class LaunchedJob(NamedTuple):
-    """A job that a launch file starts, with everything the file says about it."""
+    """A job that a launch file starts, with all that the file states about it."""
 
     format: LaunchFileFormat
     launch: Document
@@ -94,7 +94,7 @@ class LaunchedJob(NamedTuple):
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """Key of all facts that affect diagnostics; jobs that differ only in their data have equal keys."""
+        """Key of all facts that affect diagnostics; jobs that differ only in their data set have equal keys."""
         arguments = self.training_arguments
         names = consumer_from_spec(self.format.reader).training_argument_names
         relevant = (
@@ -125,7 +125,7 @@ class LaunchedJob(NamedTuple):
         return self.document is not None and (self.is_template or not self.is_embedded)
 
     def config(self, version: str | None) -> Document | None:
-        """Return the config as a consumer version reads it, with flags overriding an Accelerate launch file.
+        """Return the config as a version of the consumer reads it; flags override an Accelerate launch file.
 
         Source: accelerate commands/launch.py:_validate_launch_command.
         """
@@ -152,7 +152,7 @@ class LaunchedJob(NamedTuple):
 
     @property
     def reader(self) -> ConsumerEvidence:
-        """The consumer of the config, with the launch file given as evidence."""
+        """The consumer of the config, with the launch file as evidence."""
         name = "it" if self.is_embedded else self.launch.name
         why = f"{name} is a launch file of {self.format.name}"
         if self.format.builds == PROGRAM:
@@ -275,14 +275,14 @@ class LaunchedJob(NamedTuple):
 
 
 class EncodedConfig(NamedTuple):
-    """The bytes of a config passed on the command line instead of a path, and their encoding."""
+    """The bytes of a config that is passed on the command line instead of a path, and their encoding."""
 
     data: bytes
     encoding: str
 
 
 def decode_config_argument(word: str) -> EncodedConfig | None:
-    """Decode a command-line word that contains a config as JSON or base64; return None if it is a path."""
+    """Decode a command-line word that contains a config as JSON or base64; return None for a path."""
     if word.lstrip().startswith("{"):
         return EncodedConfig(word.encode("utf-8", "replace"), "json_text")
     if len(word) < _MIN_BASE64 or not _BASE64.fullmatch(word):
@@ -301,7 +301,7 @@ _MIN_BASE64 = 8
 
 
 def key_line_suffix(document: Document, key: str) -> str:
-    """Return the line of a key as a suffix for a file name (`:12`), or an empty string if the line is unknown."""
+    """Return the line of a key as a suffix of a file name (`:12`), or an empty string if it is unknown."""
     path = tuple(key.split("."))
     if document.is_data or not document.has_path(path):
         return ""

@@ -47,7 +47,7 @@ class LauncherCall(NamedTuple):
         return tuple(part.strip() for part in text.split(","))
 
     def integer_flag(self, *names: str) -> int | None:
-        """Return the first of these flags that is set, as an integer; None if none is set or its value is unknown."""
+        """Return the first of these flags that is set as an integer, or None if none is set or the value is unknown."""
         text = next((self.flags[name] for name in names if name in self.flags), "")
         return int(text) if text.isdecimal() and len(text) < _LONGEST_NUMBER else None
 
@@ -106,9 +106,9 @@ def _find_launcher(words: tuple[str, ...]) -> tuple[str, int] | None:
 
 
 def starts_one_python(words: tuple[str, ...]) -> bool:
-    """Return whether the words before a program or `-m` start Python once.
+    """Return whether the words before a program or `-m` run Python exactly once.
 
-    Behind a word such as `srun` or `mpirun`, Python may run several times. A wrapper such as `uv run` runs it once.
+    `srun` or `mpirun` may run Python several times; a wrapper such as `uv run` runs it once.
     """
     names = [word.rpartition("/")[2].rstrip("0123456789.") for word in words]
     if not words or (names[0] not in _SINGLE_WRAPPERS and names[0] != PYTHON):

@@ -1,4 +1,4 @@
-"""Detect launcher flags that the launcher rejects, or that do not have the intended effect."""
+"""Detect launcher flags that the launcher rejects, or that do not do what they appear to do."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _cached_problems_in_script(script: Document, _: int) -> tuple[tuple[Launched
 def _launched_jobs(script: Document) -> list[LaunchedJob]:
     """Return a job for each launcher command of a script.
 
-    Without a config, nothing shows that a program without a launcher uses DeepSpeed.
+    A command with neither launcher nor config is left out, because nothing shows that it uses DeepSpeed.
     """
     return [
         job
@@ -85,7 +85,7 @@ def _launched_jobs(script: Document) -> list[LaunchedJob]:
 
 
 def has_launcher_problems(script: Document) -> bool:
-    """Whether any launcher command of a shell script has a problem, such as one whose config flag is cut off."""
+    """Return whether any launcher command of a shell script has a problem, such as a config flag without a value."""
     if not is_shell_script_name(script.name):
         return False
     try:
@@ -195,9 +195,9 @@ _PLACE_FLAGS = {
 
 
 def _flags_behind_program(job: LaunchedJob, launcher: LauncherCall) -> Iterator[LauncherProblem]:
-    """Yield a problem for each launcher flag that comes after the program, which does not know the flag.
+    """Yield a problem for each launcher flag after the program, which receives the flag but does not know it.
 
-    All launchers pass the words after the program to the program: `nargs=argparse.REMAINDER`.
+    All launchers pass the words after the program on to it: `nargs=argparse.REMAINDER`.
     """
     misplaced = [
         name

@@ -103,7 +103,7 @@ class _LightningCalls(ProgramCalls):
                 yield from self._several_optimizers(aliases)
 
     def _names_from_lightning(self) -> frozenset[str]:
-        """Return the names that the imports from Lightning's packages bind."""
+        """Return the names that are imported from Lightning's packages."""
         names = set()
         for node in self.module.nodes:
             if isinstance(node, ast.Import | ast.ImportFrom):
@@ -120,7 +120,10 @@ class _LightningCalls(ProgramCalls):
         return isinstance(function, ast.Name) and function.id in names
 
     def _value_of(self, value: ast.expr | None, call: ast.Call) -> ast.expr | None:
-        """Return an expression, or the only value of a variable; None if the source does not show it."""
+        """Return an expression, or the only value of the variable that it names.
+
+        None if the source does not show it.
+        """
         if not isinstance(value, ast.Name):
             return value
         values = self._all_values_of_variable(value.id, call)
@@ -213,7 +216,7 @@ _RENAMED_ARGUMENTS = {
 
 
 def _number_of_optimizers(value: ast.expr | None) -> int:
-    """Return how many optimizers `configure_optimizers` returns in a form that Lightning accepts, or 0 if unclear.
+    """Return how many optimizers `configure_optimizers` returns, or 0 if that is unclear.
 
     Lightning accepts `[optimizers], [schedulers]` and a list or tuple of optimizers.
     """

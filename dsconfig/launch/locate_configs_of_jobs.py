@@ -43,7 +43,7 @@ def locate_again(host: Document, job_number: int) -> LocatedConfig:
 
 
 def read_config_of_job(source: ConfigSource | Document, job: int | None) -> Document:
-    """Read a config source and select one of its jobs, with a warning that lists the jobs if none is requested.
+    """Read a config source and select one of its jobs; if `job` is None, warn about the other jobs.
 
     Raises:
         OSError: the path cannot be read.
@@ -73,7 +73,7 @@ class SelectedJob(NamedTuple):
 
     @property
     def note(self) -> str:
-        """Note that lists all jobs and says which one is selected."""
+        """Note that lists all jobs and says which one was selected."""
         return f"{self.others}; this is about job {self.number}"
 
 

@@ -71,7 +71,7 @@ class LocatedConfig(NamedTuple):
     """Index of the job among the jobs of the host."""
 
     def follow_accelerate_link(self, job: Job) -> LocatedConfig:
-        """Return the config named by this Accelerate launch file, with the job's version of Accelerate."""
+        """Return the config that this Accelerate launch file names, for the job's version of Accelerate."""
         assert self.job is not None
         assert self.config is not None
         consumer = job.consumer and job.consumer.value
@@ -98,7 +98,7 @@ class LocatedConfig(NamedTuple):
         return self.job is not None and is_python_name(self.host.name)
 
     def path_in_host(self, path: KeyPath) -> KeyPath | None:
-        """Return where a config key is in the host file, or None if the program adds the key."""
+        """Return the path of a config key in the host file, or None if the program adds the key."""
         job = self.job
         return (
             _path_in_launch_file(self.host, path)
@@ -109,8 +109,8 @@ class LocatedConfig(NamedTuple):
     def map_diagnostic_to_host(self, diagnostic: Diagnostic) -> Diagnostic | None:
         """Convert a diagnostic of the config to one of the host file, with that file's key path and location.
 
-        A fix that cannot be translated into an edit of the host becomes help text. Return None for a warning about a
-        key that the launch file's program adds, because the user did not write this key and cannot change it.
+        A fix that cannot be turned into an edit of the host becomes help text. Return None for a warning about a key
+        that the launch file's program adds, because the user cannot change it.
         """
         if self.relation != "embedded" or self.job is None:
             return diagnostic
@@ -152,7 +152,7 @@ class EditableConfig(NamedTuple):
 
 
 class LinkedConfig(NamedTuple):
-    """A config named by an Accelerate launch file."""
+    """A config that an Accelerate launch file names."""
 
     reference: str
     """Path of the config as written in the launch file."""
@@ -164,7 +164,7 @@ class LinkedConfig(NamedTuple):
     """Result of the search for the config file."""
 
     def missing_file_note(self, launch: str) -> str:
-        """Return the message for a config file that does not exist or may not be read."""
+        """Return the message about a config file that does not exist or must not be read."""
         if why := self.lookup.why_unread:
             return f"{launch}: {self.reference} {why}"
         tried = self.lookup.shown_tried_folders or "here"
@@ -246,7 +246,7 @@ def find_config_link(launch: Document) -> tuple[str, PathLookup] | None:
 def read_linked_config(launch: Document, consumer: str | None = None) -> LinkedConfig | None:
     """Return the config that an Accelerate launch file names, or None if it names none.
 
-    `consumer`: the consumer, if the user named one.
+    `consumer` is the consumer that the user named, if any.
 
     Raises:
         OSError: the config cannot be read.
@@ -273,7 +273,7 @@ def read_linked_config(launch: Document, consumer: str | None = None) -> LinkedC
 def find_editable_config(host: Document, job_number: int | None = None) -> EditableConfig | None:
     """Return the config of a launch file as editable text, or None if the file has none or several.
 
-    `job_number`: job whose config is wanted, by default the selected job; see `LocatedConfig`.
+    `job_number` is the job whose config to return, by default the selected one; see `LocatedConfig`.
 
     Raises:
         OSError: the config cannot be read.
@@ -332,7 +332,7 @@ def why_host_has_no_config(host: Document) -> str | None:
 
 
 def files_affecting_diagnostics(host: Document) -> Iterator[str]:
-    """Yield the files that affect the diagnostics of a host: the host, its config, and its launch files.
+    """Yield the files on which the diagnostics of a host depend: the host, its config, and its launch files.
 
     Raises:
         OSError: a config cannot be read.
@@ -401,13 +401,13 @@ def _location_mapper(job: LaunchedJob) -> Callable[[Location | None, KeyPath], L
 
 
 def _location_in_file(launch: Document, path: KeyPath) -> Location | None:
-    """Return the location of a config key in a launch file, which may spell the key with hyphens."""
+    """Return the location of a config key in a launch file, where it may be spelled with hyphens."""
     path_in_host = _path_in_launch_file(launch, path[:1])
     return None if path_in_host is None else location_of_path(launch, (*path_in_host, *path[1:]))
 
 
 def _path_in_launch_file(launch: Document, path: KeyPath) -> KeyPath | None:
-    """Return where a launch file with the same keys has a config key, or None if it lacks the key."""
+    """Return the path of a config key in a launch file with the same keys, or None if it lacks the key."""
     for first in (path[:1], tuple(str(part).replace("_", "-") for part in path[:1])):
         for base in ((), (_EXTRA_KEYS,)) if first else ():
             if launch.has_path((*base, *first, *path[1:])):
@@ -460,7 +460,7 @@ class EmbeddedLocation(NamedTuple):
     def write_into_host(self, text: str) -> str | None:
         """Return the launch file with the config's text replaced, or None if the edit would change anything else.
 
-        The result is parsed again: an edit must not change any value outside the config.
+        The result is parsed again to make sure that no value outside the config changes.
         """
         launch, expected = self.launch, _parse_embedded_value(text, self.launch.format)
         new_text = launch.text[: self.span.start] + self.format_text(text) + launch.text[self.span.end :]
@@ -484,7 +484,7 @@ class EmbeddedLocation(NamedTuple):
 
 
 def _locate_embedding(job: LaunchedJob, config: Document) -> EmbeddedLocation | None:
-    """Return where the launch file contains the config's text, or None if that cannot be determined."""
+    """Return the location of the config's text in the launch file, or None if it cannot be determined."""
     if config.embedded_at is not None and job.embedded_path is not None:
         return _locate_embedded_mapping(job.launch, job.embedded_path)
     return _locate_embedded_string(job, config.text)
@@ -550,7 +550,7 @@ def _locate_embedded_string(job: LaunchedJob, text: str) -> EmbeddedLocation | N
 
 
 def _line_end_writer(raw: str) -> Writer:
-    """Return a function that converts line endings to the style of `raw`."""
+    """Return a function that converts line endings to those of `raw`."""
     newline = "\r\n" if "\r\n" in raw else "\n"
     return lambda text: text.replace("\r\n", "\n").replace("\n", newline)
 

@@ -1,4 +1,4 @@
-"""Extract the commands from job manifests, Makefiles and Dockerfiles, with the variables and GPUs set for them.
+"""Extract the commands from job manifests, Makefiles and Dockerfiles, with their variables and GPU counts.
 
 Commands from Makefiles and Dockerfiles keep their line numbers in the file.
 """
@@ -21,8 +21,8 @@ _KUBERNETES_VARIABLE = re.compile(r"\$\((\w+)\)")
 def commands_of(value: Json, *, lists_commands: bool = False) -> Iterator[str]:
     """Yield the commands in a manifest value; a list of words is one command, to which `args` is appended.
 
-    If `lists_commands`, each item of a list is a command. The variables and GPUs that the manifest gives to a command
-    are prepended as assignments.
+    If `lists_commands`, each item of a list is a command. The environment variables and GPUs that the manifest sets for
+    a command are prepended as assignments.
     """
     if isinstance(value, str):
         yield value
@@ -101,7 +101,7 @@ _INPUT = re.compile(r"\$\{\{\s*([\w.]{1,99})\s*\}\}")
 def manifest_environment_variables(
     launch_format: LaunchFileFormat, data: Mapping[str, Json]
 ) -> dict[str, str]:
-    """Return the environment variables set by a manifest and its program."""
+    """Return the environment variables that a manifest sets, and those that its program sets."""
     mappings = (value_at_dotted_path(data, key) for key in launch_format.environment)
     entries = (each for holder in mappings if isinstance(holder, Mapping) for each in holder.items())
     variables = {name: text for name, value in entries if (text := _scalar_as_text(value)) is not None}
@@ -148,7 +148,7 @@ def _is_elastic_pytorchjob(data: Mapping[str, Json]) -> bool:
 
 
 def expand_azure_inputs(text: str, data: Mapping[str, Json], budget: ReadingBudget) -> str:
-    """Expand references such as `${{inputs.name}}` in a command of Azure ML.
+    """Expand references such as `${{inputs.name}}` in an Azure ML command.
 
     Raises:
         BudgetExceededError: the text exceeds the budget.

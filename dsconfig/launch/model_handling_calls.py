@@ -1,4 +1,4 @@
-"""Find calls that load, pass on or generate with models in ways that fail with partitioned parameters."""
+"""Find calls that load, use or pass on models in ways that fail with partitioned parameters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _GENERATING = frozenset({"GRPOConfig", "RLOOConfig", "OnlineDPOConfig", "NashMDC
 
 
 class GenerationCalls(ProgramCalls):
-    """Search for calls that use partitioned parameters outside a plain training step."""
+    """Search for calls outside a plain training step that use partitioned parameters."""
 
     def risky_generation_calls(self) -> Iterator[ConfigSensitiveCall]:
         """Yield generation calls that deadlock, gather the whole model, or leave inference tensors behind."""
@@ -43,7 +43,7 @@ class GenerationCalls(ProgramCalls):
                 yield self._describe_call("inference mode", call)
 
     def _passed_argument_names(self, call: ast.Call, *names: str) -> frozenset[str]:
-        """Return the `names` that a call passes as keywords or may pass by unpacking a dict."""
+        """Return which of `names` a call passes as keywords, or may pass by unpacking a dict."""
         passed = {each.arg for each in call.keywords if each.arg in names}
         for each in call.keywords:
             if each.arg is not None:
@@ -135,7 +135,7 @@ _PARTITIONS_WHILE_LOADING = frozenset(
 
 
 class ModelHandlingCalls(GenerationCalls):
-    """Search for the calls in a program that handle its models."""
+    """Search for the calls of a program that handle its models."""
 
     def _model_load_calls(self) -> Iterator[ast.Call]:
         for call in self.calls:
@@ -145,7 +145,7 @@ class ModelHandlingCalls(GenerationCalls):
                     yield call
 
     def risky_model_calls(self) -> Iterator[ConfigSensitiveCall]:
-        """Yield calls that load, count or pass on a model in a way that fails with partitioned parameters."""
+        """Yield calls that load, measure or pass on a model in a way that fails with partitioned parameters."""
         yield from self._loads_on_one_rank_first()
         yield from self._several_models_prepared()
         yield from self._sizes_of_partitions()
@@ -222,7 +222,7 @@ class ModelHandlingCalls(GenerationCalls):
         )
 
     def _sizes_of_partitions(self) -> Iterator[ConfigSensitiveCall]:
-        """Yield the first `numel` call on a parameter in a program that loads a partitioned model."""
+        """Yield the first `numel` call on a parameter, if the program loads a partitioned model."""
         if (
             self.referenced | self.strings
         ) & _KNOWS_PARTITIONS or not self.referenced & _PARTITIONS_WHILE_LOADING:
@@ -293,7 +293,7 @@ def _iterated_calls(loop: ast.For | ast.GeneratorExp | ast.ListComp) -> Iterator
 
 
 def _sets_config(node: ast.ClassDef) -> bool:
-    """Return whether a class, or a method that customizes its attribute access, may provide a `config` attribute."""
+    """Return whether a class, or a method that customizes attribute access, may provide a `config` attribute."""
     return any(
         (isinstance(each, ast.Attribute) and each.attr == "config" and isinstance(each.ctx, ast.Store))
         or (isinstance(each, ast.Name) and each.id == "config" and isinstance(each.ctx, ast.Store))

@@ -44,9 +44,9 @@ _CONFIG_NAMES = frozenset(("deepspeed", "ds_config", "deepspeed_config", "deepsp
 
 
 def resolve_interpolations(document: Document, root: Json = None, base: KeyPath = ()) -> Document:
-    """Resolve numbers (`5e8`) and interpolations like OmegaConf; values known only at run time stay unknown.
+    """Resolve numbers such as `5e8`, and interpolations, as OmegaConf does; unknown values stay unknown.
 
-    `root`: composed data that contains the document at the path `base`, or None for the document itself.
+    `root` is the composed data that contains the document at the path `base`, or None for the document itself.
     """
     value = parse_exponents(document.value())
     if not isinstance(value, dict):
@@ -82,7 +82,7 @@ def _resolve_value(value: Json, root: Json, path: KeyPath, depth: int, budget: R
 
 
 def _look_up_interpolation(name: str, root: Json, path: KeyPath, depth: int, budget: ReadingBudget) -> Any:
-    """Return the value of `${name}`, which may be relative with leading dots; a resolver's value is unknown."""
+    """Return the value of `${name}`, whose name may start with dots to be relative; resolvers have unknown values."""
     if ":" in name or depth > _MAX_DEPTH:
         return UNKNOWN
     relative = name.lstrip(".")
@@ -104,7 +104,7 @@ def _look_up_interpolation(name: str, root: Json, path: KeyPath, depth: int, bud
 
 
 class ComposedConfig(NamedTuple):
-    """A config composed from several files, recording which file each part came from."""
+    """A config composed from several files, with the file that each part comes from."""
 
     data: Any
     files: tuple[tuple[KeyPath, Document], ...]
@@ -112,7 +112,7 @@ class ComposedConfig(NamedTuple):
 
 
 def compose_defaults(launch: Document, data: JsonObject) -> ComposedConfig:
-    """Compose a root config with the files in its defaults list that are known before the run."""
+    """Compose a root config from the files in its defaults list that are known before the run."""
     entries = data.get("defaults")
     root_values = {key: value for key, value in data.items() if key != "defaults"}
     if not isinstance(entries, list):
@@ -137,7 +137,7 @@ def compose_defaults(launch: Document, data: JsonObject) -> ComposedConfig:
 
 
 def _find_group_file(launch: Document, group: str, choice: str) -> tuple[KeyPath, Document] | None:
-    """Return the file of a config group's choice and its target path: `- strategy@trainer.strategy: deepspeed`."""
+    """Return the file that an entry of a defaults list selects, such as `- strategy@trainer.strategy: deepspeed`."""
     group = group.removeprefix("override ").removeprefix("optional ").strip().lstrip("/")
     group, _, package = group.partition("@")
     folder = group or os.path.dirname(launch.name)
@@ -194,7 +194,7 @@ def resolved_values(data: Json) -> Any:
 def job_with_path(
     launch: Document, composed: ComposedConfig, values: Any
 ) -> tuple[LaunchedJob, KeyPath] | None:
-    """Return the job of the first mapping that is a config or a strategy, with its path in the composed data."""
+    """Return the job of the first mapping that is a config or a strategy, and its path in the composed data."""
     # A node that an interpolation repeats has no text at its path, but at the path that is meant.
     jobs = (
         (_job_of_mapping(launch, composed, values, path, node), path)
@@ -233,21 +233,21 @@ def _is_deepspeed_strategy(target: object) -> bool:
 
 
 def _trainer_names_strategy(path: KeyPath, node: Mapping[str, Any]) -> bool:
-    """Return whether a mapping configures Lightning's Trainer and names a DeepSpeed strategy."""
+    """Return whether a mapping configures Lightning's Trainer with a DeepSpeed strategy."""
     strategy, target = node.get("strategy"), node.get("_target_")
     is_trainer = path[-1:] == ("trainer",) or (isinstance(target, str) and target.endswith(".Trainer"))
     return isinstance(strategy, str) and strategy.startswith("deepspeed") and is_trainer
 
 
 def _is_small_config(path: KeyPath, node: Mapping[str, Any]) -> bool:
-    """Return whether a mapping under a key typical of configs has at least two config keys."""
+    """Return whether a mapping under a key typical of configs has two config keys or more."""
     return path[-1] in _CONFIG_NAMES and are_config_keys(_collect_strings(node), 2)
 
 
 def _source_of_path(
     launch: Document, composed: ComposedConfig, path: KeyPath
 ) -> tuple[Document, KeyPath] | None:
-    """Return the file that a path of the composed data comes from and the path in that file, or None if unknown."""
+    """Return the file that a path of the composed data comes from, and the path in that file; None if unknown."""
     if launch.has_path(path):
         return launch, path
     for base, document in reversed(composed.files):
@@ -280,9 +280,9 @@ def _job_of_config(launch: Document, composed: ComposedConfig, path: KeyPath) ->
 
 
 def _may_be_read_by_omegaconf(host: Document) -> bool:
-    """Return whether OmegaConf may load a file; it reads `5e8` as a number, PyYAML as a string.
+    """Return whether OmegaConf may load a file, so that `5e8` is a number; PyYAML reads it as a string.
 
-    The result is False only if programs of the repository load YAML, all of them with another library.
+    False only if programs of the repository load YAML, and all of them use another library.
     """
     if re.search(_PLAIN_EXPONENT, host.text) is None or host.name.startswith("<"):
         return True
@@ -320,7 +320,7 @@ def _job_of_strategy(
 
 
 def _trainer_arguments(values: Any, path: KeyPath) -> Mapping[str, Any]:
-    """Return the Trainer's arguments from the mapping around the strategy, or else from the file's only `trainer`."""
+    """Return the Trainer's arguments: those around the strategy, or else those in the file's only `trainer`."""
     if path[-1:] == ("strategy",):
         around = values
         for key in path[:-1]:
@@ -355,7 +355,7 @@ def _job_with_lightning_config(
     strategy: str | JsonObject,
     trainer: Mapping[str, Any],
 ) -> LaunchedJob | None:
-    """Return the job of a strategy that has no config, for which Lightning builds one from the strategy's arguments."""
+    """Return the job of a strategy without a config, with the config that Lightning builds from its arguments."""
     given: Json = strategy if isinstance(strategy, str) else {"class_path": "", "init_args": strategy}
     config = build_lightning_config({"trainer": {"strategy": given}})
     if config is None:

@@ -41,7 +41,7 @@ _COUNT_NAMES = re.compile("node|gpu|proc|num|world|worker|machine|device|rank", 
 
 
 class ProcessCount(NamedTuple):
-    """Number of processes that a command starts, or None where it is not known."""
+    """The number of processes that a command starts; an unknown number is None."""
 
     ranks: int | None
     """World size, or None if unknown before the run."""
@@ -52,7 +52,7 @@ class ProcessCount(NamedTuple):
 
 
 def count_processes(flags: Mapping[str, Json], shell: ShellCommand, script: ShellInterpreter) -> ProcessCount:
-    """Count the processes that a command starts on all nodes, based on its flags, hostfile, MPI, variables or Slurm.
+    """Count the processes of a command on all nodes, based on its flags, hostfile, MPI, variables or Slurm.
 
     `accelerate launch --num_processes` is the total; the flags of `deepspeed` and `torchrun` count per node.
     """
@@ -89,7 +89,7 @@ def count_processes(flags: Mapping[str, Json], shell: ShellCommand, script: Shel
 
 
 def _local_gpus(variables: Mapping[str, str]) -> ProcessCount:
-    """Return the number of GPUs on the local node that `deepspeed` and `--nproc_per_node gpu` use.
+    """Return the number of local GPUs that `deepspeed` and `--nproc_per_node gpu` use.
 
     Source: deepspeed launcher/runner.py:main, which takes the local slots from CUDA_VISIBLE_DEVICES without a hostfile;
     torch distributed/run.py:determine_local_world_size.
@@ -133,7 +133,7 @@ _ALL_GPUS = ("gpu", "auto")
 
 
 def _multiply_counts(counts: Mapping[str, Json], nodes: str, processes: str) -> ProcessCount:
-    """Multiply the number of nodes by the processes per node, keeping the flags or variables to show in messages."""
+    """Multiply the number of nodes by the processes per node, keeping the flags or variables for messages."""
     ranks = _multiply_decimal_texts(*counts.values())
     open_counts = tuple(
         _format_flag_or_variable(name, count)
@@ -161,7 +161,7 @@ def _format_flag_or_variable(name: str, value: Json) -> str:
 
 
 def _processes_from_include_filter(flags: Mapping[str, Json]) -> ProcessCount:
-    """Return the number of slots that `deepspeed --include` selects; unknown if `--exclude` is set as well.
+    """Return the number of slots that `deepspeed --include` selects; unknown if `--exclude` is also set.
 
     Source: deepspeed launcher/runner.py:parse_resource_filter, where hosts are separated by `@`.
     """
@@ -236,9 +236,9 @@ _TASK_OPTIONS = ("-n", "--ntasks", "-N", "--nodes", "--ntasks-per-node")
 
 
 def _processes_from_slurm(shell: ShellCommand) -> ProcessCount:
-    """Return the number of tasks of a Slurm step whose tasks are training processes: `srun python train.py`.
+    """Return the number of tasks of a Slurm step in which each task trains: `srun python train.py`.
 
-    If the only task starts a launcher (`srun deepspeed train.py`), return the number of its GPUs.
+    If a single task starts a launcher (`srun deepspeed train.py`), return the number of GPUs of that task.
     """
     launcher = next((word for word in shell.words[1:_MAX_WORDS] if _is_launcher_name(word)), "")
     if launcher == DEEPSPEED and shell.variables.get("SLURM_NTASKS") == "1":
@@ -277,7 +277,7 @@ def _is_launcher_name(word: str) -> bool:
 
 
 def _flag_values(words: tuple[str, ...], flags: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Yield each of the `flags` found among the first words, with its value."""
+    """Yield each of the `flags` at the start of the words, with its value."""
     for word, following in pairwise((*words[:_MAX_WORDS], "")):
         name, equals, value = word.partition("=")
         if name in flags:
@@ -296,7 +296,7 @@ def _multiply_decimal_texts(*counts: Json) -> int | None:
 
 
 def variables_deciding_processes(shell: ShellCommand) -> tuple[str, ...]:
-    """Return the unset shell variables that determine the process count, starting with those for the node count."""
+    """Return the unset shell variables that determine the process count, those for the node count first."""
     if not shell.dependencies:
         return ()
     unset: dict[str, None] = {}
@@ -332,8 +332,8 @@ def solve_variables_for_ranks(
 ) -> tuple[CommandT, dict[str, str]] | None:
     """Find values of shell variables for which a command starts `ranks` processes, or return None.
 
-    `evaluate`: evaluates the command with the given values. One variable at a time is set to the missing factor,
-    first with the others unset, then with the others set to 1.
+    `evaluate` returns the command for given values. One variable at a time is set to the missing factor, first with the
+    others unset, then with the others set to 1.
     """
     command = evaluate({})
     if command is not None and command.world_size == ranks:

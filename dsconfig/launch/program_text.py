@@ -27,7 +27,7 @@ _HERE_DOCUMENT = re.compile(
 
 
 class UnreadableProgramError(ValueError):
-    """Raised if a program cannot be read; the message gives the reason as a clause."""
+    """Raised if a program cannot be read; the message is a clause with the reason."""
 
 
 class NotebookWrittenFile(NamedTuple):
@@ -41,7 +41,7 @@ class NotebookWrittenFile(NamedTuple):
 
 
 class ProgramText(NamedTuple):
-    """The Python source of a program, with the notebook cells that it was joined from."""
+    """The Python source of a program, with the notebook cells from which it was joined."""
 
     text: str
     cells: tuple[tuple[int, NotebookCode], ...] = ()
@@ -54,7 +54,7 @@ class ProgramText(NamedTuple):
 
 
 def decode_python_source(data: bytes) -> tuple[str, bool]:
-    """Decode a source file like Python, and return whether it can be written back as UTF-8.
+    """Decode a source file as Python does, and return whether it can be written back as UTF-8.
 
     Raises:
         UnreadableProgramError: the encoding is unknown or does not fit the bytes.
@@ -104,7 +104,7 @@ def _join_code_cells(notebook: Notebook) -> ProgramText:
 
 
 def _here_documents(cell: NotebookCode, text: str) -> Iterator[NotebookWrittenFile]:
-    """Yield the files that a notebook's shell cell writes as here-documents without variables."""
+    """Yield the files that a shell cell of a notebook writes as here-documents without variables."""
     for match in _HERE_DOCUMENT.finditer(text):
         if "$" not in match["body"] and "`" not in match["body"]:
             yield NotebookWrittenFile(
@@ -113,7 +113,7 @@ def _here_documents(cell: NotebookCode, text: str) -> Iterator[NotebookWrittenFi
 
 
 def _blank_non_python_cell(text: str) -> str:
-    """Return the code of a cell, replaced by blanks if it is not valid Python."""
+    """Return the code of a cell, or blanks of the same length if it is not valid Python."""
     for code in (text, python_of_cell(text)):
         try:
             with warnings.catch_warnings():

@@ -46,10 +46,9 @@ _MAX_JSON = 64 * 1024
 def deepspeed_texts(folder: str, path: str, *, deep: bool) -> tuple[tuple[str, bytes], ...]:
     """Return the paths and contents of the scripts and launch files in a directory that mention DeepSpeed.
 
-    Files that pass a config to `dsconfig elastic run` count as well.
-
-    `path`: file whose references are searched; test directories are searched only for a file inside them. `deep`:
-    whether to search subdirectories. The result is cached for a few seconds.
+    Files that pass a config to `dsconfig elastic run` are included. `path` is the file whose references are searched:
+    test directories are searched only if it is inside them. `deep` says whether to search subdirectories. The result
+    is cached for a few seconds.
     """
     include_tests = not _TEST_FOLDERS.isdisjoint(path.removeprefix(folder).split(os.sep))
     found_texts = _texts_in_value(folder, deep, include_tests, time_cache_key())
@@ -60,7 +59,7 @@ def deepspeed_texts(folder: str, path: str, *, deep: bool) -> tuple[tuple[str, b
 
 
 def time_cache_key() -> int:
-    """Return a cache key that changes every 5 seconds, or with `invalidate_cache` while files are watched."""
+    """Return a cache key that changes every 5 seconds, or if files are watched, with `invalidate_cache`."""
     return _generations[-1] if _generations else int(monotonic() / 5)
 
 
@@ -79,7 +78,7 @@ def assume_unchanged_files() -> Iterator[None]:
 
 
 def invalidate_cache() -> None:
-    """Invalidate all cached results; called by a server that watches the files."""
+    """Invalidate all cached results; a server calls this when a watched file changes."""
     _generations[:] = [_generations[-1] + 1 if _generations else -1 << 30]
     repository_root.cache_clear()
 
@@ -131,12 +130,12 @@ def _files_with_suffixes(
 
 
 def python_files_of_repository(path: str) -> tuple[tuple[str, bytes], ...]:
-    """Return the paths and contents of the Python files in a file's repository, or else in its directory."""
+    """Return the paths and contents of the Python files in a file's repository, or in its directory if it has none."""
     return files_of_repository(path, (".py",))
 
 
 def files_of_repository(path: str, suffixes: tuple[str, ...]) -> tuple[tuple[str, bytes], ...]:
-    """Return the paths and contents of files with certain suffixes in a file's repository, or else in its directory."""
+    """Return the paths and contents of files with these suffixes in a file's repository, or in its directory."""
     folder = os.path.dirname(path)
     top = repository_root(folder)
     found_files = _files_with_suffixes(top or folder, suffixes, top is not None, time_cache_key())
@@ -148,7 +147,7 @@ def files_of_repository(path: str, suffixes: tuple[str, ...]) -> tuple[tuple[str
 def _mentions_deepspeed(data: bytes) -> bool:
     """Return whether a text mentions DeepSpeed, or a file through which a config may be found.
 
-    Files that may lead to a config are Accelerate launch files, and configs for `dsconfig elastic run` or `rdzv-conf`.
+    Such files are Accelerate launch files, and configs for `dsconfig elastic run` or `rdzv-conf`.
     """
     # A program that reads its arguments from a YAML file need not name DeepSpeed itself.
     if b"deepspeed" in data or b"DeepSpeed" in data or b".parse_yaml_file(" in data:
@@ -166,7 +165,7 @@ _LAUNCH_WORDS = (
 
 
 def may_start_deepspeed_job(data: bytes) -> bool:
-    """Return whether a script may start a DeepSpeed job; a word search is much cheaper than reading its commands."""
+    """Return whether a script may start a DeepSpeed job, by a search for words, which is faster than parsing it."""
     return re.search(_LAUNCH_WORDS, data) is not None or _mentions_deepspeed(data)
 
 
@@ -196,12 +195,12 @@ _MAX_SCRIPT = 256 * 1024
 
 
 def stop_watching_files() -> None:
-    """Return to time-based cache keys because no server watches the files anymore."""
+    """Return to time-based cache keys, because no server watches the files any more."""
     _generations.clear()
 
 
 def repository_cache_key(path: str) -> tuple[int, ...]:
-    """Return a cache key that changes with any file or unsaved editor buffer except the file at `path`."""
+    """Return a cache key that changes with any file or unsaved editor buffer other than the file at `path`."""
     return (
         time_cache_key(),
         *(hash(data) for name, data in unsaved.items() if name != path and _mentions_deepspeed(data)),
@@ -254,14 +253,14 @@ class PathLookup(NamedTuple):
 
     @property
     def why_unread(self) -> str | None:
-        """Reason, as a clause, why an existing file is not read, or None if no such file was found."""
+        """Clause that says why an existing file is not read, or None if no such file was found."""
         if self.outside is None:
             return None
         return f"{OUTSIDE} and is not read: pass {self.outside} as well to check it"
 
 
 def project_root(folder: str) -> str | None:
-    """Return the repository that contains a folder, or the current directory if it contains the folder, or None.
+    """Return the repository that contains a folder, or the current directory if the folder is inside it, or None.
 
     Users also check folders without `.git`, such as an unpacked archive or a part of a repository.
     """
@@ -275,11 +274,11 @@ def project_root(folder: str) -> str | None:
 def resolve_written_path(reference: str, launch: str, script_folder: str = "") -> PathLookup:
     """Resolve a path as written in a launch file.
 
-    `script_folder`: directory that the job's script has entered with `cd`.
+    `script_folder` is the directory that the job's script has entered with `cd`.
 
-    The current directory is tried first, then the launch file's directory and its parents up to the
-    repository root. This covers the layouts in use: most scripts are started from the repository root or a
-    parent directory. A leading variable such as `$ROOT/` is skipped.
+    The current directory is tried first, then the launch file's directory and its parents up to the repository root.
+    Most scripts are started from the repository root or another parent directory. A leading variable such as `$ROOT/`
+    is skipped.
     """
     if script_folder and not is_absolute(reference):
         lookup = resolve_written_path(os.path.join(script_folder, reference), launch)
@@ -314,9 +313,9 @@ def resolve_written_path(reference: str, launch: str, script_folder: str = "") -
 def _lookup_at_path(
     path: str, launch: str, tried: Sequence[str], *, is_relative: bool = False
 ) -> PathLookup | None:
-    """Return the lookup of the file at a path, or None if there is none; a file that may not be read becomes `outside`.
+    """Return the lookup of the file at a path, or None if there is none; a file that must not be read is `outside`.
 
-    `is_relative`: whether messages show the path relative to the current directory.
+    `is_relative` says whether messages show the path relative to the current directory.
     """
     on_share = is_on_network_share(path)
     if not on_share and not is_file(path):  # checked first: resolving the links of each candidate is slower
@@ -341,7 +340,7 @@ _MAX_PARTS = 16
 
 
 def _display_path(path: str) -> str:
-    """Return the path relative to the current directory if both are in the same repository, else unchanged."""
+    """Return a path relative to the current directory if both are in the same repository, else unchanged."""
     relative, top = relative_path(path), repository_root(os.path.abspath(os.curdir))
     outside = relative.startswith(os.pardir) and (
         top is None or not os.path.abspath(path).startswith(top + os.sep)
@@ -374,13 +373,13 @@ def _display_folder(folder: str) -> str:
 
 
 class BudgetExceededError(Exception):
-    """Raised when reading a text exceeds the budget; the code that creates a budget catches it."""
+    """Raised if reading a text exceeds its budget, and handled by the code that created the budget."""
 
 
 class ReadingBudget:
-    """A limit on reading steps; one step takes less than 1 µs, and examines one character or copies eight.
+    """A limit on reading steps. A step examines one character or copies eight, and takes less than 1 µs.
 
-    `parent`: budget of the directory, which is charged as well.
+    `parent` is the budget of the directory, which is charged too.
     """
 
     __slots__ = ("_parent", "left", "total")
@@ -436,7 +435,7 @@ _LEAF_MODULE_WORDS = (
 
 
 def repository_sets_leaf_modules(name: str) -> bool:
-    """Return whether a script or launch file in the repository of a config sets leaf modules."""
+    """Return whether a script or launch file in a config's repository sets leaf modules."""
     return _mentions(name, _LEAF_MODULE_WORDS)
 
 
@@ -451,12 +450,12 @@ _CHECKPOINTING_WORDS = (
 
 
 def configures_activation_checkpointing(name: str) -> bool:
-    """Return whether a script in the repository of a config may call `deepspeed.checkpointing`."""
+    """Return whether a script in a config's repository may call `deepspeed.checkpointing`."""
     return _mentions(name, _CHECKPOINTING_WORDS)
 
 
 def _mentions(name: str, words: tuple[bytes, ...]) -> bool:
-    """Return whether a script or launch file in the repository of a config contains one of `words`."""
+    """Return whether a script or launch file in a config's repository contains one of `words`."""
     if name.startswith("<") or not name:
         return False
     path = os.path.abspath(name)

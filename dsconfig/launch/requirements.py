@@ -51,7 +51,7 @@ class VersionRequirement(NamedTuple):
 
     @property
     def installed_version(self) -> str | None:
-        """The version that pip would likely install, from `==`, `~=` or `<=`, or None without such a clause."""
+        """The version that pip would likely install, from `==`, `~=` or `<=`; None without such a clause."""
         match = re.search(r"(?:^|,)(?:===?|~=|<=)(\d+(?:\.\d+){0,2})", self.specifier)
         return match[1] if match else None
 
@@ -88,8 +88,8 @@ class DirectoryRequirements(NamedTuple):
 def find_requirements(package: str, name: str) -> DirectoryRequirements | None:
     """Find the version of a package that the repository of a file requires.
 
-    The nearest directory with a requirement wins. There, a lock file wins, because its versions get installed.
-    A requirement without a version is ignored.
+    The nearest directory with a requirement decides. In that directory a lock file takes precedence, because its
+    versions are installed. A requirement without a version is ignored.
 
     Args:
         package: name of the distribution: `deepspeed`.
@@ -133,7 +133,7 @@ def _matching(pattern: str, names: list[str]) -> list[str]:
 
 
 def _requirement_folder(folder: str, names: list[str]) -> list[str]:
-    """Return the text files in the `requirements` subfolder, which larger projects use instead of a single file."""
+    """Return the text files in the subfolder `requirements`, which larger projects have instead of a single file."""
     try:
         nested = os.listdir(os.path.join(folder, "requirements")) if "requirements" in names else []
     except OSError:
@@ -146,7 +146,7 @@ def _requirements_in_file(
 ) -> list[VersionRequirement]:
     """Return the requirements in a file and in the requirements files that it includes.
 
-    `origin`: the file that includes this one, if any.
+    `origin` is the file that includes this one, if any.
     """
     if not may_read_file(path, origin or path):
         return []
@@ -190,7 +190,7 @@ def _lock_file_versions(text: str, package: str) -> Iterator[tuple[int, str]]:
 
 
 def _pipfile_lock_versions(text: str, package: str) -> Iterator[tuple[int, str]]:
-    """Yield the versions of a package in `Pipfile.lock`, whose sections map each package to its hashes and version."""
+    """Yield the versions of a package in `Pipfile.lock`, which maps each package to hashes and a version."""
     pattern = rf'"{re.escape(package)}":\s*\{{[^{{}}]*?"version":\s*"(==[^"\n]+)"'
     for match in re.finditer(pattern, text):
         yield text.count("\n", 0, match.start(1)) + 1, match[1]
@@ -246,10 +246,10 @@ def _project_file_requirements(text: str, package: str) -> Iterator[tuple[int, s
 
 
 def _convert_poetry_constraint(text: str) -> str:
-    """Convert a Poetry constraint to a version specifier, or to an empty string if it sets no clear limit.
+    """Convert a Poetry constraint to a version specifier; empty if the constraint sets no clear limit.
 
-    A caret keeps the first number that is not zero, a tilde the minor version; a bare version is exact.
-    Source: Poetry's documentation, "Dependency specification".
+    A caret fixes the first nonzero number, a tilde the minor version; a bare version is exact. Source: Poetry's
+    documentation, "Dependency specification".
     """
     clauses = [_convert_poetry_clause(part.strip()) for part in text.split(",")]
     return ",".join(clauses) if all(clauses) else ""
@@ -272,7 +272,7 @@ def _convert_poetry_clause(text: str) -> str:
 
 
 def _normalize_specifier(specifier: str) -> str:
-    """Return a version specifier without spaces and without a `v` before versions."""
+    """Return a version specifier without spaces, and without a `v` before versions."""
     return re.sub(r"(?<=[=<>~])v(?=\d)", "", re.sub(r"\s+", "", specifier))
 
 
@@ -280,9 +280,9 @@ def _normalize_specifier(specifier: str) -> str:
 
 
 def consumer_version(consumer: str, name: str) -> tuple[str, str] | None:
-    """Return the version of a config's consumer and where it was found, or None if unknown.
+    """Return the version of a config's consumer, and where it was found, or None if unknown.
 
-    A pin in the nearest directory of the repository wins over the installed version.
+    A pin in the nearest directory of the repository takes precedence over the installed version.
     """
     if (pinned := pinned_consumer_version(consumer, name)) is not None:
         return pinned
@@ -291,7 +291,7 @@ def consumer_version(consumer: str, name: str) -> tuple[str, str] | None:
 
 
 def pinned_consumer_version(consumer: str, name: str) -> tuple[str, str] | None:
-    """Return the consumer version pinned nearest to a config in its repository, with its source, or None.
+    """Return the version of the consumer in the pin nearest to a config, with its source, or None if it is not pinned.
 
     `<=` counts as a pin, because pip installs the newest version that it allows.
     """

@@ -1,4 +1,4 @@
-"""Problems of launcher commands that the lines of a script show: commands cut off, variables, ports used twice."""
+"""Problems of launcher commands that show in the lines of a script: cut-off commands, variables, reused ports."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ _FLAG_LINE = re.compile(r"--?[A-Za-z][\w.-]*")
 
 
 def cut_command(text: str, line: int) -> Iterator[LauncherProblem]:
-    """Yield a problem for a line of flags that a missing `\\` separates from the command above.
+    """Yield a problem for a line of flags that a missing `\\` separates from the command before it.
 
-    `line`: first line of the command, counted from 1.
+    `line` is the first line of the command, counted from 1.
     """
     lines = text.splitlines()
     above = lines[line - 2] if line > 1 else ""
@@ -101,9 +101,9 @@ _LONGEST_COMMAND = 8_000
 
 
 def variables_behind_program(text: str, line: int) -> Iterator[LauncherProblem]:
-    """Yield a problem for an environment variable behind the program, which is an argument there.
+    """Yield a problem for an environment variable after the program, where it is only an argument.
 
-    `line`: first line of the command, counted from 1.
+    `line` is the first line of the command, counted from 1.
     """
     lines = text.splitlines()
     last = line - 1
@@ -122,7 +122,7 @@ _DEFAULT_PORT = 29500
 
 
 def ports_used_twice(text: str, jobs: list[LaunchedJob]) -> Iterator[tuple[LaunchedJob, LauncherProblem]]:
-    """Yield a problem for each command that starts while one in the background still uses its port.
+    """Yield a problem for each command that starts while a background command still uses the same port.
 
     `accelerate launch` since 1.7 looks for a free port itself.
     """

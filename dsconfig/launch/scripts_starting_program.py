@@ -48,7 +48,7 @@ from dsconfig.launch.training_arguments_in_code import (
 
 
 def processes_started_by_program(program: str) -> int | None:
-    """Return the number of ranks that a program or notebook starts itself or sets, or None if unknown.
+    """Return the number of ranks that a program or notebook sets or starts itself, or None if unknown.
 
     Sources: ray.air.config.ScalingConfig, whose workers are the ranks of a `TorchTrainer`; accelerate
     launchers.py:notebook_launcher; `os.environ["WORLD_SIZE"]`, which torch's `env://` reads.
@@ -69,7 +69,7 @@ _STARTS_RANKS = (b"ScalingConfig", b"notebook_launcher", b"WORLD_SIZE")
 
 
 def _counts_of_ranks(module: ParsedModule, constants: ConstantEvaluator) -> Iterator[Json]:
-    """Yield each number of ranks that a module names; `UNKNOWN` for one known only at run time."""
+    """Yield each number of ranks that a module sets; `UNKNOWN` for a number known only at run time."""
     for call in module.names.calls:
         name = last_dotted_name(call.func)
         if name not in ("ScalingConfig", "notebook_launcher"):
@@ -153,10 +153,10 @@ def _program_launches_in_script(script: str, text: str, program: str) -> Iterato
 def add_program_launch_facts(
     reader: ConsumerEvidence, program: str, config: str, launch: str | None = None
 ) -> ConsumerEvidence:
-    """Add the world size and training arguments of the program that names a config to the config's consumer.
+    """Add to a config's consumer the world size and training arguments of the program that names the config.
 
-    Facts in which several commands differ are unknown. Without a command, the flags of the program are unknown.
-    `launch`: the only script whose commands count, or None to use all.
+    Facts that differ between commands are unknown, as are the program's flags if no command is known. `launch` is the
+    only script whose commands to use, or None for all.
     """
     if program.startswith("<") or not program or reader.training_arguments is not None:
         return reader

@@ -1,4 +1,4 @@
-"""Read training arguments from launch files, and derive other arguments, the degrees of parallelism and the model."""
+"""Read training arguments from launch files, and derive further arguments, the parallelism and the model from them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def read_launch_file_arguments(launch_format: LaunchFileFormat, data: Mapping[st
 
 
 def _batch_keys_written_by_program(launch_format: LaunchFileFormat, data: Mapping[str, Json]) -> JsonObject:
-    """Return the batch keys that a program adds to configs that have none."""
+    """Return the batch keys that a program adds to a config that has none."""
     if launch_format.builds != "lightning":
         config = next(
             (
@@ -87,7 +87,7 @@ _ACCUMULATION = "gradient_accumulation_steps"
 
 
 def _triggered_write(data: Mapping[str, Json], write: ConfigWriteRule) -> ProgramWrite | None:
-    """Return the write to the config that a launch-file key causes, or None if its value does not cause one."""
+    """Return the write to the config that a launch-file key causes, or None if its value causes none."""
     value = parse_argument_text(data.get(write.key))
     if value is None or (write.minimum is not None and not (_is_number(value) and value > write.minimum)):
         return None
@@ -101,7 +101,7 @@ def _is_number(value: Json) -> TypeGuard[int | float]:
 
 
 def _read_argument_values(launch_format: LaunchFileFormat, data: Mapping[str, Json]) -> JsonObject:
-    """Return the arguments under the Trainer's names; None marks a value known only at run time."""
+    """Return the arguments under the Trainer's names; None stands for a value known only at run time."""
     arguments = (
         value_at_dotted_path(data, launch_format.arguments_key) if launch_format.arguments_key else data
     )
@@ -136,12 +136,12 @@ def _explicit_values(launch_format: LaunchFileFormat, data: Mapping[str, Json]) 
 
 
 def determined_constant(value: Json) -> Json:
-    """Return the value of a constant Determined hyperparameter (`{type: const, val: ...}`), or else `value`."""
+    """Return the value of a constant hyperparameter of Determined (`{type: const, val: ...}`), or `value` itself."""
     return value["val"] if isinstance(value, dict) and {"type", "val"} <= value.keys() else value
 
 
 def parse_argument_text(value: Json) -> Json:
-    """Parse a value like argparse and OmegaConf: `1e-5` is a number, although YAML 1.1 reads a string."""
+    """Parse a value as argparse and OmegaConf do: `1e-5` is a number, although it is a string in YAML 1.1."""
     if not isinstance(value, str):
         return value
     try:
@@ -157,7 +157,7 @@ def parse_argument_text(value: Json) -> Json:
 
 
 def parse_exponents(value: Json) -> Json:
-    """Convert strings such as `1e-5` to numbers like OmegaConf; YAML 1.1 requires a decimal point.
+    """Convert strings such as `1e-5` to numbers, as OmegaConf does; YAML 1.1 requires a decimal point.
 
     Source: omegaconf _utils.py, get_yaml_loader.
     """
@@ -204,10 +204,10 @@ _WARMUP, _RATE = "warmup_steps", "learning_rate"
 
 
 def derive_arguments(program: str, values: JsonObject, data: Mapping[str, Json]) -> JsonObject:
-    """Add derived arguments to `values`, and return likely values for those that remain unknown.
+    """Add derived arguments to `values`, and return likely values for arguments that remain unknown.
 
-    `values`: arguments by the Trainer's names, None if unknown before the run. `data`: keys of the launch
-    file.
+    `values` has the arguments under the Trainer's names, None if known only at run time. `data` has the keys of the
+    launch file.
     """
     derivation = _DERIVATIONS.get(program)
     return derivation(values, data) if derivation else {}
@@ -239,7 +239,7 @@ _DTYPES = ("bfloat16", "float16", "float32")
 
 
 def _derive_axolotl_arguments(values: JsonObject, data: Mapping[str, Json]) -> JsonObject:
-    """Derive the precision (`bf16: auto`, the default, depends on the GPU), and raise a single warmup step to two.
+    """Derive the precision (for the default `bf16: auto`, from the GPU), and raise a single warmup step to two.
 
     Source: axolotl 0.19 utils/config/__init__.py:resolve_dtype, normalize_config; core/builders/base.py:
     _configure_precision_settings, _configure_warmup_and_logging.
@@ -529,7 +529,7 @@ Sources: LLaMA-Factory hparams/finetuning_args.py and model_args.py; ms-swift ar
 
 
 def tuning_type(data: Mapping[str, Json], program: str) -> str:
-    """Return the tuning method under the program's own name, such as `full` or `lora`."""
+    """Return the tuning method, such as `full` or `lora`, under the program's own name for it."""
     explicit = next((value for key in _TUNING_KEYS if isinstance(value := data.get(key), str)), None)
     has_adapters = program in ADAPTER_PROGRAMS or any(
         parse_argument_text(data.get(key)) is True for key in _ADAPTER_SWITCHES
@@ -543,7 +543,7 @@ def trains_adapters(data: Json, program: str) -> bool:
 
 
 def model_name_in_launch_file(data: Json) -> str | None:
-    """Return the model named by a launch file or a command's flags, or None."""
+    """Return the model that a launch file or the flags of a command name, or None."""
     if not isinstance(data, Mapping):
         return None
     return next(

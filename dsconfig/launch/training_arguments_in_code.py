@@ -47,7 +47,7 @@ _MAX_DEPTH = 8
 
 
 class ArgumentsInCode(NamedTuple):
-    """Training arguments that a program sets in code or by default, beyond those of its command."""
+    """Training arguments that a program sets in code or by default, in addition to those of its command."""
 
     defaults: Mapping[str, Json]
     """Defaults that differ from `TrainingArguments`, by the Trainer's names; None if unknown before the run.
@@ -66,7 +66,7 @@ class ArgumentsInCode(NamedTuple):
 
     @property
     def origin_note(self) -> str:
-        """Message that says where the defaults come from; empty if they are those of Transformers."""
+        """Message that says where the defaults come from; empty for the defaults of Transformers."""
         if not self.defaults and not self.changed:
             return ""
         return f"{self.why}, which supplies the arguments that the command leaves out"
@@ -93,10 +93,10 @@ def program_training_arguments(
 
     Args:
         program: path of the program.
-        launch: file that starts the program and decides which files may be read.
-        flags: flags of the command by name; a value of None is unknown before the run.
+        launch: file that starts the program; its repository limits which files may be read.
+        flags: flags of the command by name; a value known only at run time is None.
         version: version of TRL, or None for the newest.
-        has_all_flags: whether the command has no further flags.
+        has_all_flags: whether the command certainly has no further flags.
     """
     try:
         source = _ProgramModules(program_modules(program, launch), version)
@@ -108,9 +108,9 @@ def program_training_arguments(
 
 
 def training_arguments_without_command(program: str) -> ArgumentsInCode | None:
-    """Return the training arguments that a program builds in code, for use when no command is known.
+    """Return the training arguments that a program sets in code, if no command that starts it is known.
 
-    Return None as well if a parser fills the arguments, because no flag is known without a command.
+    Return None if a parser fills the arguments, because without a command no flag is known.
     """
     trl_version = consumer_version("trl", program)
     try:
@@ -136,10 +136,10 @@ def training_arguments_of_command(
     Args:
         program: path of the program.
         launch: file that starts the program.
-        flags: flags of the command; a value of None is unknown before the run.
-        varied: flags whose values depend on the run.
+        flags: flags of the command by name; a value known only at run time is None.
+        varied: flags whose values depend on variables of the run.
         file: argument file as written, from `--config` or the first word after the program.
-        has_all_flags: whether the command has no further flags; otherwise defaults are unknown.
+        has_all_flags: whether the command certainly has no further flags; otherwise defaults are unknown.
     """
     flag_values = {
         name: None if name in varied else parse_argument_text(value) for name, value in flags.items()
@@ -174,7 +174,7 @@ def training_arguments_of_command(
 
 
 def common_training_arguments(arguments: list[ArgumentsInCode]) -> ArgumentsInCode:
-    """Merge the arguments of alternative programs; arguments that differ become unknown."""
+    """Merge the arguments of alternative programs; an argument that differs is unknown."""
     changed = frozenset().union(*(each.changed for each in arguments))
     return arguments[0]._replace(
         defaults=_values_in_common([each.defaults for each in arguments]),
@@ -187,9 +187,9 @@ _YAML_SUFFIXES = (".yaml", ".yml", ".json")
 
 
 def _has_loop_of_accelerate(parsed_modules: tuple[ParsedModule, ...]) -> bool:
-    """Return whether a program trains with an `Accelerator` of its own.
+    """Return whether a program has a training loop with its own `Accelerator`.
 
-    An accelerator used only for the rank or the device, as in many programs with a Trainer, does not count.
+    An accelerator that only provides the rank or the device, as in many programs with a Trainer, does not count.
     """
     accelerators: set[str] = set()
     for module in parsed_modules:
@@ -261,7 +261,7 @@ class _ProgramModules:
     # ----------------------------------------------------------------------------------------------
 
     def arguments_from_constructor(self, flags: Mapping[str, Json] | None) -> ArgumentsInCode | None:
-        """Return the arguments that the program builds in code, or None; `flags` is None if they are unknown."""
+        """Return the arguments that the program sets in code, or None; `flags` is None if the flags are unknown."""
         built: list[tuple[ParsedModule, _TrainingArgumentsClass, ast.Call]] = []
         for module, call in calls_in_modules(self.modules):
             built_class = self._resolve_class(call.func, module)
@@ -337,7 +337,7 @@ class _ProgramModules:
     ) -> _Resolved:
         """Resolve an expression to the class that it names.
 
-        `defined_class`: name of the class being defined, whose base may have the same name.
+        `defined_class` is the name of the class being defined, whose base may have the same name.
         """
         name, package = last_dotted_name(node), ""
         if not name or depth > _MAX_DEPTH:
@@ -429,14 +429,14 @@ def _attributes_set_on_self(method: ast.FunctionDef) -> Iterator[str]:
 
 
 def _dataclass_field_default(value: ast.expr | None) -> Json:
-    """Return the default of a dataclass field, as a constant or `field(default=...)`, or None if not constant."""
+    """Return the default of a dataclass field, given as a constant or `field(default=...)`; None for any other."""
     if isinstance(value, ast.Call) and called_function_name(value) == "field":
         value = keyword_argument(value, "default")
     return literal_value(value)
 
 
 def _values_in_common(mappings: list[Mapping[str, Json]]) -> JsonObject:
-    """Merge mappings: keep all keys, and set values that differ to None, which means unknown."""
+    """Merge mappings: keep all keys, and replace values that differ by None, which means unknown."""
     names = dict.fromkeys(name for each in mappings for name in each)
     values: JsonObject = {}
     for name in names:

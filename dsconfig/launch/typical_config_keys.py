@@ -37,5 +37,5 @@ LEAST_TYPICAL = 3
 
 
 def are_config_keys(keys: Collection[str], least: int = LEAST_TYPICAL) -> bool:
-    """Return whether a key is unmistakable for a DeepSpeed config, or at least `least` keys are typical of one."""
+    """Return whether one of the keys occurs only in DeepSpeed configs, or at least `least` keys are typical of them."""
     return not UNMISTAKABLE.isdisjoint(keys) or len(TYPICAL.intersection(keys)) >= least

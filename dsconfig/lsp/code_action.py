@@ -33,7 +33,7 @@ def answer_code_action(workspace: Workspace, params: JsonObject) -> list[JsonObj
 
 
 def _is_kind_requested(kind: str, only: list[str] | None) -> bool:
-    """Return whether the editor requests a kind of code action, by its name or a prefix."""
+    """Return whether the editor requests a kind of code action, by its name or a prefix of it."""
     return only is None or any(f"{kind}.".startswith(f"{each}.") for each in only)
 
 

@@ -43,7 +43,7 @@ _WIDEST = 48
 
 
 def values_as_commented_json(values: Iterable[EffectiveValue]) -> str:
-    """Return the values as nested JSON, with their origins as comments."""
+    """Return the values as nested JSON, with the origin of each as a comment."""
     rows: list[tuple[str, str]] = [("{", "")]
     parent: list[str] = []
     for value in values:
@@ -61,13 +61,13 @@ def values_as_commented_json(values: Iterable[EffectiveValue]) -> str:
 
 
 def _common_prefix_length(one: Sequence[str], other: Sequence[str]) -> int:
-    """Return how many leading keys two paths share."""
+    """Return the number of leading keys that two paths share."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((number for number, (left, right) in pairs if left != right), min(len(one), len(other)))
 
 
 def _close_sections(rows: list[tuple[str, str]], depth: int, until: int) -> None:
-    """Close all sections deeper than `depth`, dropping the comma after each last entry."""
+    """Close all sections deeper than `depth`, dropping the comma after the last entry of each."""
     for level in range(depth, until, -1):
         text, note = rows[-1]
         rows[-1] = text.removesuffix(","), note

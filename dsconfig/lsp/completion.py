@@ -93,9 +93,9 @@ def _snapshot_with_cursor(
 
 
 def _braces_around_key(snapshot: DocumentSnapshot, position: CompletionCursor) -> tuple[str, str] | None:
-    """Return the braces to insert around a completed key, or None if no key is allowed there.
+    """Return the braces to insert around a completed key, or None if the position allows no key.
 
-    A new JSON file has no braces yet; before or after the braces of an object there is nothing to complete.
+    An empty JSON file needs braces; outside the braces of an object there is nothing to complete.
     """
     text = snapshot.text.text
     is_elsewhere = bool(position.path) or position.kind != "key" or len(text) > _LARGEST
@@ -147,12 +147,12 @@ _PYTHON_WORDS = {"true": "True", "false": "False", "null": "None"}
 
 
 def _json_text_as_python(text: str) -> str:
-    """Convert the constants in a JSON text to Python's."""
+    """Replace `true`, `false` and `null` in a JSON text with Python's constants."""
     return _JSON_WORDS.sub(lambda match: _PYTHON_WORDS.get(match[0], match[0]), text)
 
 
 def _has_bare_keys(snapshot: DocumentSnapshot) -> bool:
-    """Return whether a text's keys are unquoted, based on the first key other than the one being typed."""
+    """Return whether the keys of a text are unquoted, judging by the first key that is not being typed."""
     document = snapshot.text.document
     if document.format == "python":
         return False
@@ -172,7 +172,7 @@ def _comma_after(snapshot: DocumentSnapshot, position: CompletionCursor, writer:
 def _edit_inserting_comma(
     snapshot: DocumentSnapshot, position: CompletionCursor, writer: InsertTextWriter
 ) -> list[JsonObject]:
-    """Return the edit that inserts a missing comma after the previous entry, or none."""
+    """Return the edit that inserts a missing comma after the previous entry; empty if no comma is missing."""
     before = snapshot.text.text[: position.start].rstrip()
     if position.kind != "key" or before[-1:] in ("{", "[", ",", "", "/"):
         return []
@@ -238,7 +238,7 @@ def _key_items(
 
 
 def _first_value_for_key(key: KeyView, writer: InsertTextWriter, config_scope: ConfigScope) -> str:
-    """Return the value to insert after a completed key, the most likely one as a placeholder."""
+    """Return the value to insert after a completed key: a placeholder with the most likely value."""
     if child_section(key.type) is not None:
         return writer.write_empty_object()
     values = value_candidates(key, config_scope)

@@ -42,7 +42,7 @@ _COLON = re.compile(r"[ \t]*:")
 
 
 class CompletionCursor(NamedTuple):
-    """The object of a completion: a key of the object at `path`, or the value at `path`."""
+    """A position that can be completed: a key of the object at `path`, or the value at `path`."""
 
     kind: Literal["key", "value"]
     path: KeyPath
@@ -70,7 +70,7 @@ class CompletionCursor(NamedTuple):
 
 
 def cursor_at(document: Document, offset: int) -> CompletionCursor | None:
-    """Return what can be completed at an offset, or None if neither a key nor a value is allowed."""
+    """Return what to complete at an offset, or None if neither a key nor a value is allowed there."""
     text = document.text
     start, end, quote = _word_at(text, offset)
     colon = _COLON.match(text, end) is not None
@@ -88,9 +88,9 @@ def cursor_at(document: Document, offset: int) -> CompletionCursor | None:
 def cursor_in_program(
     text: str, offset: int, read: Callable[[str], list[Document]]
 ) -> CompletionCursor | None:
-    """Return what can be completed at an offset of a Python source, or None outside config dicts.
+    """Return what to complete at an offset of a Python source, or None outside config dicts.
 
-    `read` returns the configs in a text; the source itself need not be valid while a key is being typed.
+    `read` returns the configs in a text. The source need not be valid while a key is being typed.
     """
     start, end, quote = _word_at(text, offset)
     colon = _COLON.match(text, end) is not None
@@ -143,7 +143,7 @@ def _word_at(text: str, offset: int) -> tuple[int, int, str]:
 
 
 def _find_marker(node: TreeNode | None, path: KeyPath) -> Iterator[_MarkerNode]:
-    """Yield the kind, path, siblings and container of the marker in a tree."""
+    """Yield the kind, path, siblings and container of the cursor's marker in a tree."""
     if node is None:
         return
     for member in node.members:
@@ -169,7 +169,7 @@ def _sibling_entries(node: TreeNode, member: ObjectMember) -> Json:
 
 
 class ConfigScope(NamedTuple):
-    """Where the config is in a document, and which release and consumer apply to it."""
+    """The path of the config in a document, and the release and consumer that apply to it."""
 
     base: KeyPath
     release: int
@@ -224,7 +224,7 @@ def document_path_of_key(snapshot: DocumentSnapshot, key: str) -> KeyPath | None
 def section_at_path(path: KeyPath, data: Json, scope: ConfigScope) -> SectionView | None:
     """Return the section at a path of a config, or None if any key is allowed there.
 
-    `data` is the config, because the parameters of an optimizer depend on its type.
+    `data` is the config; the parameters of an optimizer depend on its type.
     """
     spec: Spec = ("section", root_section(scope.consumer))
     release = scope.release

@@ -58,7 +58,7 @@ def completion_item_for_value(
 
 
 class CompletionCandidate(NamedTuple):
-    """A value for a key, or a block for a section, that may be completed."""
+    """A possible value of a key, or a block for a section."""
 
     value: Json
     documentation: str = ""
@@ -141,7 +141,7 @@ _MAX_INLINE = 60
 
 
 class InsertTextWriter(NamedTuple):
-    """Format inserted text in the style of the document."""
+    """Formats inserted text in the style of the document."""
 
     yaml: bool
     bare: bool
@@ -176,7 +176,7 @@ class InsertTextWriter(NamedTuple):
         return json.dumps(value)
 
     def write_block(self, body: Json) -> str:
-        """Return an object's text, to be inserted after a key."""
+        """Return the text of an object, to be inserted after a key."""
         if not body:
             return self.write_empty_object()
         text = (
@@ -186,7 +186,7 @@ class InsertTextWriter(NamedTuple):
         return text if self.snippets else _PLACEHOLDER.sub(r"\1", text).replace("\n", f"\n{self.indent}")
 
     def write_empty_object(self) -> str:
-        """Return an empty object's text, in which the user types the next key."""
+        """Return the text of an empty object, with the cursor inside it for the next key."""
         if self.is_block_style and self.snippets:
             return "\n  $1"
         return "" if self.is_block_style else self.write_empty_value("section")
@@ -201,11 +201,11 @@ class InsertTextWriter(NamedTuple):
         return f"${{1:{self.escape_snippet(text)}}}"
 
     def escape_snippet(self, text: str) -> str:
-        """Escape the special characters of snippets in a text."""
+        """Escape the characters of a text that are special in snippets."""
         return re.sub(r"([\\$}])", r"\\\1", text) if self.snippets else text
 
     def write_empty_value(self, kind: str) -> str:
-        """Return a placeholder for a value of a type, or without snippet support, an empty value."""
+        """Return a placeholder for a value of a type; without snippet support, an empty value."""
         empty = _EMPTY.get(kind, "")
         if not self.snippets:
             return empty or "null"
@@ -266,7 +266,7 @@ def dsconfig_block_items(
 
 
 def _quote_release(release: str, position: CompletionCursor, writer: InsertTextWriter) -> str:
-    """Return a release in quotes, which YAML does not need but which make the type obvious."""
+    """Return a release in quotes; YAML does not need them, but they make clear that it is a string."""
     return writer.escape_snippet(f"{position.quote or chr(34)}{release}{position.quote or chr(34)}")
 
 
@@ -295,7 +295,7 @@ def accelerate_file_items(
 
 
 def _first_value_from_schema(word: str, schema: JsonObject, writer: InsertTextWriter) -> str:
-    """Return the value to insert after a completed key, the most likely one as a placeholder."""
+    """Return the value to insert after a completed key: a placeholder with the most likely value."""
     if word == BLOCK:
         return writer.write_empty_object()
     value = "DEEPSPEED" if word == "distributed_type" else schema.get("default")

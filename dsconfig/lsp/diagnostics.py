@@ -1,4 +1,4 @@
-"""Diagnostics in LSP format, which the editor pulls or the server publishes."""
+"""Diagnostics in LSP format, pulled by the editor or published by the server."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def to_lsp_diagnostics(snapshot: DocumentSnapshot) -> list[JsonObject]:
 
 
 def to_lsp_diagnostic(snapshot: DocumentSnapshot, number: int) -> JsonObject:
-    """Convert one diagnostic of a document, given by its index, to LSP format."""
+    """Convert the diagnostic with this index to LSP format."""
     diagnostic, lines = snapshot.report[number], snapshot.text.lines
     record: JsonObject = {
         "range": lines.range_between(*snapshot.diagnostic_spans[number]),
@@ -115,7 +115,7 @@ REFRESHABLE = {PULLED: "diagnostic", "codeLens": "codeLens", "inlayHint": "inlay
 
 
 class DiagnosticsPublisher:
-    """Publish the diagnostics of changed documents and of files that changed launch files name."""
+    """Publishes the diagnostics of changed documents, and of files that changed launch files name."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
@@ -128,7 +128,7 @@ class DiagnosticsPublisher:
         return "diagnostic" in self._workspace.client.get("textDocument", {})
 
     def next_messages(self) -> Iterator[JsonObject]:
-        """Yield the messages about one changed document, if there is one."""
+        """Yield the messages about one changed document, if any."""
         workspace = self._workspace
         if workspace.closed:
             uri = workspace.closed.pop()
@@ -161,7 +161,7 @@ class DiagnosticsPublisher:
                 yield _publish_message(uri, None, [])
 
     def _request_refresh(self) -> None:
-        """Ask the editor to pull diagnostics again for documents that have not changed themselves."""
+        """Ask the editor to pull diagnostics again, also for documents that have not changed."""
         workspace = self._workspace
         capabilities = workspace.client.get("workspace", {})
         if workspace.needs_refresh:

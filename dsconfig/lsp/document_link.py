@@ -76,7 +76,7 @@ def _links_to_configs(document: Document) -> Iterator[DocumentLink]:
 
 
 def _span_of_config_path(document: Document, path: str, key: str, line: int | None) -> tuple[int, int]:
-    """Return where a launch file spells the path of its config."""
+    """Return the span of the config's path in a launch file."""
     if line is None:
         key_path = tuple(key.split("."))
         span = document.span(key_path) if document.has_path(key_path) else (0, len(document.text))
@@ -89,7 +89,7 @@ def _span_of_config_path(document: Document, path: str, key: str, line: int | No
 
 
 def _span_without_quotes(document: Document, start: int, end: int) -> tuple[int, int]:
-    """Return a range without surrounding quotes."""
+    """Return a range without its surrounding quotes."""
     has_quotes = end - start >= 2 and document.text[start] in "\"'" and document.text[end - 1] in "\"'"
     return (start + 1, end - 1) if has_quotes else (start, end)
 

@@ -25,7 +25,7 @@ help: set `model` in dsconfig.toml or in the config's "$dsconfig" to a name or t
 
 
 class CommandResult(NamedTuple):
-    """A command's result: a title, and a text in some language."""
+    """The result of a command: a title, and a text in a language such as JSON."""
 
     title: str
     text: str
@@ -49,7 +49,7 @@ def answer_execute_command(workspace: Workspace, params: JsonObject) -> Json:
 
 
 def _deliver_result(workspace: Workspace, result: CommandResult) -> JsonObject:
-    """Return a command's result, and show it unless the editor does."""
+    """Return the result of a command, and show it if the editor does not show results itself."""
     if workspace.options.get("commands") != "return":
         workspace.show_text(result.title, result.text, result.language)
     return result.to_dict()

@@ -43,7 +43,7 @@ def _section_ranges(document: Document) -> Iterator[JsonObject]:
 
 
 def _last_nonblank_line(document: Document, line: int) -> int:
-    """Return the last nonblank line up to `line`; a YAML block ends only where the next one starts."""
+    """Return the last nonblank line up to `line`, because a YAML block ends only where the next one starts."""
     while line > 0 and not document.line(line + 1).strip():
         line -= 1
     return line

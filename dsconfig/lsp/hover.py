@@ -72,7 +72,7 @@ def _accelerate_key_text(snapshot: DocumentSnapshot, path: KeyPath) -> str:
 def entry_at(root: TreeNode | None, offset: int) -> tuple[KeyPath, tuple[int, int]] | None:
     """Return the path of the entry at an offset, and the span of its key or value.
 
-    None between entries: at a bracket or comma, or in a list item that is not an object.
+    Return None between entries, that is, at a bracket or comma, and in a list item that is not an object.
     """
     node, path = root, tuple[str | int, ...]()
     while node is not None:
@@ -111,7 +111,7 @@ def markdown_code_span(text: str) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """Escape text for Markdown, keeping code spans and preventing bare URLs from becoming links."""
+    """Escape a text for Markdown, keeping its code spans, so that bare URLs do not become links."""
     parts = _SPAN.split(escape_unprintable(text))
     return "".join(
         markdown_code_span(part) if at % 2 else _SPECIAL.sub(r"\\\g<0>", part)

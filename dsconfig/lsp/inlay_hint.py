@@ -1,4 +1,4 @@
-"""Inlay hints: effective values that differ from written ones, and the batch arithmetic."""
+"""Inlay hints: effective values that differ from the values in the file, and the batch arithmetic."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _inlay_hints(snapshot: DocumentSnapshot) -> Iterator[tuple[int, JsonObject]]
 
 
 def _hint_label(value: EffectiveValue, literal: object) -> str:
-    """Return the effective value if it differs from the written one, else ""."""
+    """Return the effective value if it differs from the value in the file, else an empty string."""
     if value.origin not in _CHANGED:
         return ""
     if value.value == literal:

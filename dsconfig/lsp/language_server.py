@@ -54,7 +54,7 @@ class LanguageServer:
         return getattr(import_module(f"dsconfig.lsp.{module}"), name)(self.workspace, params)
 
     def notify(self, method: str, params: Json) -> None:
-        """Handle a notification, whose resulting messages `pending_messages` yields."""
+        """Handle a notification; `pending_messages` yields the resulting messages."""
         workspace = self.workspace
         match method:
             case "initialized":
@@ -121,7 +121,7 @@ class LanguageServer:
         return bool(capability.get("dynamicRegistration")) or self.workspace.options.get("watches") is True
 
     def _watch_file_tree(self) -> None:
-        """Cache the state of the file tree for as long as the editor reports changes."""
+        """Cache the state of the file tree, for as long as the editor reports changes."""
         if not self._does_editor_watch_files:
             repository_files.stop_watching_files()
         elif self.workspace.options.get("watches") is not True:

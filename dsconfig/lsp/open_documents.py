@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class OpenDocument:
-    """A version of an open document, parsed on first use."""
+    """A version of an open document, which is parsed when it is first needed."""
 
     __slots__ = ("_document", "language", "lines", "name", "uri", "version", "yaml")
 
@@ -50,7 +50,7 @@ class OpenDocument:
         return view
 
     def apply_changes(self, version: int | None, changes: Sequence[JsonObject]) -> OpenDocument:
-        """Apply changes one by one, each relative to the result of the one before."""
+        """Apply changes one by one, each to the result of the previous one."""
         lines = self.lines
         for change in changes:
             text = str(change["text"])
@@ -68,12 +68,12 @@ def open_document_from_item(item: JsonObject, encoding: Encoding) -> OpenDocumen
 
 
 def set_overlay(text: OpenDocument) -> None:
-    """Make checks use the open text of a document instead of the file on disk."""
+    """Make checks read the open text of a document instead of the file on disk."""
     if (path := path_from_uri(text.uri)) is not None:
         unsaved[canonical_path(path)] = text.text.encode("utf-8", "surrogatepass")
 
 
 def remove_overlay(uri: str) -> None:
-    """Make checks use the file on disk again."""
+    """Make checks read the file on disk again."""
     if (path := path_from_uri(uri)) is not None:
         unsaved.pop(canonical_path(path), None)

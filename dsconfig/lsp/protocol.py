@@ -21,7 +21,7 @@ ENCODINGS: tuple[Encoding, ...] = ("utf-8", "utf-16", "utf-32")
 
 
 class PositionConverter:
-    """Convert between code point offsets and LSP positions."""
+    """Converts between code point offsets and LSP positions."""
 
     __slots__ = ("_is_plain", "_starts", "encoding", "text")
 
@@ -71,7 +71,7 @@ class PositionConverter:
         return len(text) + sum(char > "\uffff" for char in text)
 
     def _characters_in_units(self, text: str, units: int) -> int:
-        """Convert code units to characters, rounding a position inside a character down."""
+        """Convert code units to characters; a position inside a character is rounded down."""
         total = 0
         for count, char in enumerate(text):
             total += self._code_units(char)
@@ -84,7 +84,7 @@ class PositionConverter:
 
 
 def path_from_uri(uri: str) -> str | None:
-    """Return the path of a file URI, or None for other schemes, such as that of unsaved documents."""
+    """Return the path of a file URI, or None for another scheme, such as that of unsaved documents."""
     parts = urlsplit(uri)
     if parts.scheme != "file":
         return None
@@ -105,12 +105,12 @@ def uri_from_path(path: str) -> str:
 
 
 def canonical_path(name: str) -> str:
-    """Return the canonical path of a file, or a name in angle brackets unchanged."""
+    """Return the canonical path of a file; a name in angle brackets is returned unchanged."""
     return name if name.startswith("<") else os.path.realpath(name)
 
 
 def document_name(uri: str) -> str:
-    """Return a document's name: its path, or a URI in angle brackets, which is no valid file name."""
+    """Return a document's name: its path, or the URI in angle brackets, which cannot be a file name."""
     return path_from_uri(uri) or f"<{uri}>"
 
 

@@ -39,7 +39,7 @@ _SCHEMA_NAME = re.compile(rb"\b(?:deepspeed|accelerate)")
 
 
 def is_document_relevant(text: OpenDocument) -> bool:
-    """Return whether a document is a config, a launch file for one, or the beginning of a config."""
+    """Return whether a document is a config, a launch file that uses one, or the start of a config."""
     if text.language.startswith(LANGUAGE_PREFIX):
         return True
     data = text.text.encode("utf-8", "surrogatepass")
@@ -94,7 +94,7 @@ _LARGEST = 1 << 14
 
 
 def looks_like_config(text: OpenDocument) -> bool:
-    """Return whether a document's keys, even a single one, are DeepSpeed's."""
+    """Return whether all keys of a document, even if it is only one, are DeepSpeed's."""
     data = text.text.encode("utf-8", "surrogatepass")
     if len(data) > _LARGEST or not (mentions_config_key(data) or b"DEEPSPEED" in data):
         return False
@@ -110,7 +110,7 @@ def looks_like_config(text: OpenDocument) -> bool:
 
 
 def is_draft_config(text: OpenDocument) -> bool:
-    """Return whether a document is named like a config or launch file and is empty or has one unfinished key."""
+    """Return whether a document has the name of a config or launch file, and is empty or has one unfinished key."""
     root = _root_object(text)
     return (len(without_comment_keys(root)) <= 1 and has_config_name(text.name)) or is_draft_launch_file(
         text.name, root
@@ -123,7 +123,7 @@ def has_config_name(name: str) -> bool:
 
 
 def is_draft_launch_file(name: str, root: Json) -> bool:
-    """Return whether a document is named like an Accelerate launch file and has no foreign keys."""
+    """Return whether a document has the name of an Accelerate launch file, and no keys of other programs."""
     return _name_matches_pattern(name, LAUNCH) and (
         not isinstance(root, dict) or len(root.keys() - ROOT_KEYS) <= 1
     )
@@ -139,7 +139,7 @@ def _root_object(text: OpenDocument) -> JsonObject:
 
 
 def _weight_of_key(key: str, value: Json) -> int:
-    """Return how strongly a key suggests a config; a section with keys counts as two scalars."""
+    """Return how strongly a key suggests a config; a nonempty section counts as two scalars."""
     section = child_section(keys_of_section_class(ROOT)[key].type)
     if section is None:
         return key in _NUMBERS and not isinstance(value, dict | list)

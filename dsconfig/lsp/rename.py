@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class AliasAtCursor(NamedTuple):
-    """A key under the cursor that is written under an alias or an old name."""
+    """The key under the cursor, spelled with an alias or a former name."""
 
     path: KeyPath
     start: int

@@ -1,7 +1,7 @@
 """Run the language server over stdio, using pygls to exchange messages as plain data.
 
-Messages are queued as they arrive, and slow work starts once no more are waiting: of ten keystrokes in a row only the
-last is checked, and a canceled request is not answered.
+Messages are queued as they arrive, and slow work starts only when the queue is empty: after ten keystrokes in a row,
+only the last version is checked, and a canceled request is not answered.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ async def _run_event_loop(protocol: ServiceProtocol, stdin: BinaryIO) -> None:
 
 
 def _read_messages(stdin: BinaryIO, deliver: Callable[[bytes | None], None]) -> None:
-    """Pass each input message to `deliver`, and None at the end."""
+    """Pass each input message to `deliver`, and None at the end of the input."""
     while header := stdin.readline():
         length = 0
         while header.strip():

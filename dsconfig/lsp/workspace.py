@@ -88,7 +88,7 @@ class Workspace:
             self._store_document(text.apply_changes(version, changes))
 
     def close_document(self, uri: str) -> None:
-        """Remove a closed document, so that its content on disk applies again."""
+        """Remove a closed document, so that the file on disk applies again."""
         if (text := self.texts.get(uri)) is None:
             return
         self._drop_snapshots(text)
@@ -181,7 +181,7 @@ class Workspace:
         return self._snapshots[uri]
 
     def _show_unknown_versions(self, report: Report) -> None:
-        """Show once which version replaces one that dsconfig does not know, such as `transformers==99`."""
+        """Show once which version dsconfig uses instead of one that it does not know, such as `transformers==99`."""
         note = unknown_version_note(report.reader.name, report.reader.version)
         if note is not None and note not in self._unknown_versions:
             self._unknown_versions.add(note)
@@ -204,7 +204,7 @@ class Workspace:
         self.send_request("window/showDocument", {"uri": uri, "takeFocus": True})
 
     def show_message(self, text: str, kind: int) -> None:
-        """Show a message in the editor without links; VS Code would render `[text](command:...)` as one."""
+        """Show a message in the editor without links, because VS Code renders `[text](command:...)` as one."""
         params = {"type": kind, "message": text.replace("](", "] (")}
         self.outbox.append({"jsonrpc": "2.0", "method": "window/showMessage", "params": params})
 
@@ -246,7 +246,7 @@ class Workspace:
 
 
 def _may_affect_others(report: Report) -> bool:
-    """Return whether a document is a launch file, whose jobs affect the configs that it names."""
+    """Return whether a document is a launch file, whose jobs affect the configs that they use."""
     return report.is_embedded or bool(report.children) or report.why_not_config is not None
 
 
@@ -261,7 +261,7 @@ _GPUS_PER_NODE = 8
 
 
 class DocumentSnapshot:
-    """A version of a document with its report; fixes are verified only on request because that is slow."""
+    """A version of a document and its report; fixes are verified only on request, because that is slow."""
 
     def __init__(self, text: OpenDocument, report: Report) -> None:
         self.text, self.report = text, report
@@ -276,7 +276,7 @@ class DocumentSnapshot:
 
     @property
     def likely_world_size(self) -> int:
-        """The job's world size, or else one at which the batch works, preferably 8."""
+        """The job's world size; if unknown, one for which the batch is valid, preferably 8."""
         sizes = self.report.sizes
         if self.world_size is not None:
             return self.world_size
@@ -299,7 +299,7 @@ class DocumentSnapshot:
 
     @cached_property
     def diagnostic_spans(self) -> list[tuple[int, int]]:
-        """Start and end offset of each diagnostic in code points."""
+        """The start and end offset of each diagnostic, in code points."""
         return [
             (0, min(1, len(self.text.text))) if diagnostic.location is None else diagnostic.location[:2]
             for diagnostic in self.report
@@ -331,7 +331,7 @@ class InvalidSettingsError(ValueError):
 
 
 class WorkspaceOptions:
-    """Cache of each file's options, valid until a settings file changes."""
+    """The options of each file, cached until a settings file changes."""
 
     def __init__(self, settings: JsonObject) -> None:
         self.problems: list[str] = []
@@ -344,7 +344,7 @@ class WorkspaceOptions:
         self._reported: set[str] = set()
 
     def options_for_file(self, name: str) -> EffectiveOptions:
-        """Return the options for a file; invalid settings files are disregarded."""
+        """Return the options for a file; an invalid settings file is ignored."""
         try:
             if self._options is None:
                 self._options = working_directory_options(self._requested, SettingsFinder(self._requested))
@@ -381,7 +381,7 @@ def _raise_invalid(message: str) -> NoReturn:
 
 
 def _ignore_note(_: str) -> None:
-    """Ignore a note, which an editor has no place to show."""
+    """Ignore a note, because an editor has no place to show it."""
 
 
 def _options_from_editor(settings: JsonObject) -> CommandLineOverrides:
@@ -444,7 +444,7 @@ def to_workspace_edit(
 
 
 def line_by_line_edits(old: str, new: str) -> list[TextEdit]:
-    """Return line edits between two texts, which preserve cursors and folds in unchanged lines."""
+    """Return the line edits between two texts, so that cursors and folds in unchanged lines are kept."""
     before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
     starts = [0]
     for line in before:
@@ -477,9 +477,9 @@ def is_python_document(text: OpenDocument) -> bool:
 def configs_in_document(
     text: OpenDocument, texts: Iterable[OpenDocument], source: str | None = None
 ) -> list[Document]:
-    """Return the configs in a program, which for a notebook cell consists of all open cells.
+    """Return the configs in a program; for a notebook cell, the program consists of all open cells.
 
-    `source`: text to use instead of the one in the editor.
+    `source` is a text to use instead of the one in the editor.
     """
     source = text.text if source is None else source
     if not _MENTIONS.search(source):

@@ -56,7 +56,7 @@ def _warn_about_oversized_bucket(engine: Engine) -> Iterator[MemoryAdvice]:
 
 
 def _advise_on_flatten_location(engine: Engine, ledger: MemoryLedger) -> Iterator[MemoryAdvice]:
-    """Report whether stages 1 and 2 flatten the weights on the GPU or the host, if that determines the peak."""
+    """Say whether stages 1 and 2 flatten the weights on the GPU or the host, if this determines the peak."""
     if not isinstance(engine, DeepSpeedZeroOptimizer) or engine.setup.quirks.flattens_weights_on_host:
         return
     since = "since 0.19.0 stages 1 and 2 flatten the weights on the host if the GPU has no memory for a second copy"
@@ -68,7 +68,7 @@ def _advise_on_flatten_location(engine: Engine, ledger: MemoryLedger) -> Iterato
 
 
 def _warn_about_stage3_gathering(engine: Engine, ledger: MemoryLedger) -> Iterator[MemoryAdvice]:
-    """Warn if stage 3 keeps the whole model gathered, or if the partial offload `ratio` has no effect."""
+    """Warn if stage 3 keeps the whole model gathered, or if `ratio`, for partial offload, has no effect."""
     setup = engine.setup
     if setup.stage != 3:
         return
@@ -97,7 +97,7 @@ def _warn_about_recomputed_modules(engine: Engine) -> Iterator[MemoryAdvice]:
 
 
 def _warn_about_ignored_fp32_accumulation(engine: Engine) -> Iterator[MemoryAdvice]:
-    """Warn about releases that ignore fp32 gradient accumulation.
+    """Warn about fp32 gradient accumulation in releases that ignore it.
 
     0.17.6 to 0.18.4 define `DDP_BFLOAT16` with the value of `BFLOAT16` (runtime/constants.py).
     """
@@ -109,7 +109,7 @@ def _warn_about_ignored_fp32_accumulation(engine: Engine) -> Iterator[MemoryAdvi
 
 
 def _suggest_leaf_experts(engine: Engine) -> Iterator[MemoryAdvice]:
-    """Suggest declaring MoE blocks as leaf modules, because ranks can route tokens to different experts."""
+    """Suggest declaring MoE blocks as leaf modules, since ranks can route tokens to different experts."""
     classes = {module.class_name for module in engine.tape.modules if module.class_name}
     if engine.setup.stage == 3 and classes and not classes & set(engine.setup.leaf_classes):
         names = ", ".join(sorted(classes))
@@ -126,7 +126,7 @@ def _suggest_leaf_experts(engine: Engine) -> Iterator[MemoryAdvice]:
 
 
 def _warn_about_sequence_parallel_dtype(engine: Engine) -> Iterator[MemoryAdvice]:
-    """Warn about fp32 gradient communication, the default with sequence parallelism."""
+    """Warn that gradients are communicated in fp32, the default with sequence parallelism."""
     setup = engine.setup
     if setup.sp_size > 1 and setup.stage in (0, 3) and setup.comm_itemsize > setup.itemsize:
         text = "gradients are communicated in fp32 with sequence parallelism"
@@ -148,9 +148,9 @@ def _warn_about_failing_autoep_save(engine: Engine) -> Iterator[MemoryAdvice]:
 
 
 def _warn_about_zenflow_transposes(engine: Engine) -> Iterator[MemoryAdvice]:
-    """Warn that stages 1 and 2 read ZenFlow's transposed weights in the wrong shape.
+    """Warn that ZenFlow's transposed weights are read in the wrong shape at stages 1 and 2.
 
-    `_update_model_bit16_weights` reads the transposed weights with their original shape (0.19.7 and 0.19.8).
+    `_update_model_bit16_weights` views the transposed weights in their original shape (0.19.7 and 0.19.8).
     """
     setup = engine.setup
     if setup.zenflow and setup.stage in (1, 2):

@@ -71,7 +71,7 @@ Loss: TypeAlias = 'Literal["full", "chunked", "fused"]'
 
 
 class FusedKernels(NamedTuple):
-    """Which fused implementations the loss, the norms and the MLPs use."""
+    """Which fused kernels the loss, the norms and the MLPs use."""
 
     loss: Loss = "full"
     """Cross entropy over all logits, over chunks of tokens that are recomputed (TRL's `chunked_nll`), or fused with the
@@ -118,11 +118,11 @@ class Quantization(NamedTuple):
     """Whether experts are packed too; Transformers 5 keeps all experts of a layer in shared tensors."""
 
     def packed_bytes(self, numel: int) -> int:
-        """Return the number of bytes in which `numel` quantized weights are packed."""
+        """Return the size of `numel` quantized weights in bytes."""
         return -(-numel * self.bits // 8)
 
     def constant_bytes(self, numel: int) -> int:
-        """Return the number of bytes of the scales and offsets for `numel` weights."""
+        """Return the size in bytes of the scales and offsets for `numel` weights."""
         return int(numel * self.constants)
 
 
@@ -160,7 +160,7 @@ class LoraModules(NamedTuple):
 class Module:
     """A module and its direct parameters.
 
-    `inputs_require_grad`: gradients flow to the module's inputs, so that its post-backward hook fires.
+    If `inputs_require_grad`, gradients flow to the module's inputs, so its post-backward hook fires.
     """
 
     __slots__ = (
@@ -198,7 +198,7 @@ class Module:
 
 
 class ActivationTensor:
-    """An activation: its size, dtype, number of readers, and whether it requires a gradient."""
+    """An activation: its numel, dtype, number of readers, and whether it requires a gradient."""
 
     __slots__ = ("bytes", "itemsize", "label", "numel", "reader_count", "refcount", "requires_grad")
 
@@ -212,8 +212,8 @@ class ActivationTensor:
 class Operation:
     """A node of the autograd graph.
 
-    `temporary` and `backward_temporary` are bytes allocated only during the forward and the backward. With
-    `shares_grad` the inputs receive the output's gradient itself, without a new tensor.
+    `temporary` and `backward_temporary` are bytes allocated only during the operation's forward and backward. With
+    `shares_grad`, the inputs receive the gradient of the output itself, without a new tensor.
     """
 
     __slots__ = (
@@ -270,9 +270,9 @@ class LeaveModule:
 
 
 class CheckpointedSegment:
-    """A checkpointed segment, of which only the input is kept; its steps run again in the backward pass.
+    """A checkpointed segment: only its input is kept, and its steps run again in the backward pass.
 
-    `is_offloaded`: the input is kept on the host, and copied back before the recomputation.
+    If `is_offloaded`, the input is kept on the host, and copied back before the recomputation.
     """
 
     __slots__ = ("is_offloaded", "source", "steps")
@@ -281,9 +281,9 @@ class CheckpointedSegment:
         self.source, self.is_offloaded, self.steps = source, is_offloaded, list[Step]()
 
     def split(self) -> tuple[list[Step], list[Step]]:
-        """Split the steps into those to recompute, which end with the last one that saves a tensor, and the rest.
+        """Split the steps into those that are recomputed, up to the last one that saves a tensor, and the rest.
 
-        torch stops the recomputation there (`_StopRecomputationError`, torch/utils/checkpoint.py).
+        torch stops the recomputation at that step (`_StopRecomputationError`, torch/utils/checkpoint.py).
         """
         # torch raises `_StopRecomputationError` once every saved tensor is recomputed, so later steps do not
         # run.
@@ -295,7 +295,7 @@ class CheckpointedSegment:
 
 
 class DropReferences:
-    """Point in a forward pass at which the last Python references to some tensors are dropped."""
+    """The point in a forward pass at which the last Python references to some tensors are dropped."""
 
     __slots__ = ("tensors",)
 
@@ -332,7 +332,7 @@ class ModuleScope:
 
 
 class ForwardTape:
-    """A model under construction, and the recording of its forward pass."""
+    """A model under construction, and a recording of its forward pass."""
 
     def __init__(
         self,
@@ -378,7 +378,7 @@ class ForwardTape:
         requires_grad: bool = True,
         casts: bool = False,
     ) -> Module:
-        """Create a module with parameters of these sizes; `casts` says that autocast uses copies of the parameters."""
+        """Create a module with parameters of these sizes; `casts` says whether autocast casts them."""
         requires_grad = requires_grad and self.adapter is None
         if self.trains_whole(name) and sizes:
             adapter, self.adapter = self.adapter, None
@@ -398,7 +398,7 @@ class ForwardTape:
         return module
 
     def trains_whole(self, name: str) -> bool:
-        """Whether a copy of the module is trained whole next to the adapters (PEFT's `modules_to_save`)."""
+        """Return whether a full copy of the module is trained next to the adapters (PEFT's `modules_to_save`)."""
         role = SAVED_MODULE_ROLES.get(name.rpartition(".")[2])
         return self.adapter is not None and role in self.adapter.saved_modules
 
@@ -452,7 +452,7 @@ class ForwardTape:
                     self.quantize_weight(weight)
 
     def unpack_experts(self, weights: Sequence[ModelParameter]) -> list[ActivationTensor]:
-        """Dequantize the packed experts of a layer; matmuls save the result for the backward pass.
+        """Dequantize the packed experts of a layer, which matmuls then save for the backward pass.
 
         bitsandbytes registers a parametrization, which dequantizes all experts of a layer at once (nn/parametrize.py).
         """
@@ -502,7 +502,7 @@ class ForwardTape:
         return output
 
     def keep_alive(self, *tensors: ActivationTensor) -> None:
-        """Record that Python variables hold these tensors up to this point of the forward pass."""
+        """Record that Python variables hold these tensors until this point of the forward pass."""
         for tensor in tensors:
             tensor.reader_count += 1
         self.steps.append(DropReferences(tensors))
@@ -513,14 +513,14 @@ class ForwardTape:
             embedded.requires_grad, self.input_grad_bytes = True, embedded.bytes
 
     def add_transient(self, count: int) -> None:
-        """Allocate `count` bytes for a moment at the end of the forward pass, when all activations are alive."""
+        """Allocate `count` bytes briefly at the end of the forward pass, when all activations are alive."""
         index = next(n for n in reversed(range(len(self.steps))) if isinstance(self.steps[n], Operation))
         self.steps.insert(
             index, Operation((), ActivationTensor(0, 1, False, "temporaries"), (), (), count, 0, False)
         )
 
     def record_module(self, module: Module, *arguments: ActivationTensor) -> ModuleScope:
-        """Return a context manager that records a module's forward; the caller still holds `arguments`."""
+        """Return a context manager that records a module's forward, during which the caller holds `arguments`."""
         return ModuleScope(self, module, arguments)
 
     @contextmanager
@@ -536,7 +536,7 @@ class ForwardTape:
         self.steps.append(segment)
 
     def apply_tensor_parallel(self, ranks: int, head: bool) -> None:
-        """Shard the linear layers over `ranks`, and the LM head as well if `head` is true.
+        """Shard the linear layers over `ranks`, and with `head`, also the LM head.
 
         Sharded layers are no longer `nn.Linear`, so autocast's communication dtype and stage 3's
         memory-efficient linear do not apply to them.
@@ -565,13 +565,13 @@ class TensorParallelSettings(NamedTuple):
     def shards_lm_head(self, head_norms: bool) -> bool:
         """Return whether the model's LM head is sharded.
 
-        Before 0.19.6, plans with query/key norms are not supported, and layers are found by name instead.
+        Before 0.19.6, plans do not support query/key norms, so layers are found by name instead.
         """
         return self.may_shard_lm_head and (self.reads_tp_plans or not head_norms)
 
 
 class ModelCollective(NamedTuple):
-    """A collective operation in one micro batch that tensor, sequence or expert parallelism causes."""
+    """A collective operation per micro batch due to tensor, sequence or expert parallelism."""
 
     name: str
     phase: str

@@ -50,7 +50,7 @@ class SegmentBlock:
 
 
 class BlockPool:
-    """The free blocks of one stream and size class, sorted by size, then by the order in which they were freed."""
+    """The free blocks of one stream and size class, sorted by size and then by the order of their release."""
 
     __slots__ = ("blocks", "is_small", "tail")
 
@@ -73,14 +73,14 @@ class BlockPool:
 
 
 class OutOfMemoryError(Exception):
-    """Raised if the segments exceed the capacity even after all cached segments have been released."""
+    """Raised if the segments exceed the capacity even without any cached segments."""
 
 
 class CachingAllocator:
     """The segments and blocks of torch's caching allocator on one device.
 
-    `capacity`: bytes for segments; no limit if None. `expandable`: whether segments grow (`expandable_segments`), so
-    that free blocks of neighboring allocations merge.
+    `capacity` limits the bytes of all segments, unless it is None. With `expandable` (`expandable_segments`), segments
+    grow, so that free blocks of neighboring allocations merge.
     """
 
     def __init__(self, capacity: int | None = None, *, expandable: bool = False) -> None:
@@ -99,7 +99,7 @@ class CachingAllocator:
         """Perform allocations and frees in order.
 
         Raises:
-            OutOfMemoryError: the capacity does not suffice.
+            OutOfMemoryError: the segments exceed the capacity.
         """
         for name, count in events:
             if count > 0:
@@ -108,7 +108,7 @@ class CachingAllocator:
                 self.free(name, -count)
 
     def allocate(self, name: str, count: int) -> None:
-        """Allocate a block of `count` bytes, accounted to the term `name`."""
+        """Allocate a block of `count` bytes for the term `name`."""
         size = -(-count // MIN_BLOCK) * MIN_BLOCK
         pools = self.pools_of_term.get(name) or self._pools_of_term(name)
         pool = pools[size <= SMALL]
@@ -173,7 +173,7 @@ class CachingAllocator:
         return block
 
     def _missing_pages(self, pool: BlockPool, size: int) -> int:
-        """Return the bytes to map for a block, beyond a free block at the end of the pool's segment."""
+        """Return the bytes to map for a block, less a free block at the end of the pool's segment."""
         page = SMALL_SEGMENT if pool.is_small else LARGE_SEGMENT
         missing = size - (pool.tail.size if pool.tail and pool.tail.is_free else 0)
         return -(-missing // page) * page
@@ -192,7 +192,7 @@ class CachingAllocator:
         self.peak_reserved = max(self.peak_reserved, self.reserved)
 
     def release_cached(self) -> None:
-        """Return unused segments to the driver, like `torch.cuda.empty_cache`."""
+        """Return unused segments to the driver, as `torch.cuda.empty_cache` does."""
         for pool in (pool for pools in self.pools.values() for pool in pools):
             for _, _, block in list(pool.blocks):
                 is_last = block.next is None and (self.expandable or block.previous is None)
@@ -219,7 +219,7 @@ class CachingAllocator:
         pool.add(remainder, self._number)
 
     def free(self, name: str, count: int) -> None:
-        """Free `count` bytes of a term: a block of that exact size, or else the blocks that were allocated first."""
+        """Free `count` bytes of a term: the block of exactly that size, or else the oldest blocks."""
         sizes = self.live.get(name)
         if sizes is None:
             return
@@ -268,7 +268,7 @@ class CachingAllocator:
 
 
 class ReservedMemory(NamedTuple):
-    """The number of bytes that torch reserves during a run."""
+    """The bytes that torch reserves during a run."""
 
     reserved: int
     """Peak of the reserved bytes, as reported by `max_memory_reserved`."""

@@ -25,7 +25,7 @@ LARGEST = 1 << 60
 
 
 class ConfigValues:
-    """The effective values of a config, which are looked up by dotted key."""
+    """The effective values of a config by dotted key."""
 
     def __init__(self, values: Mapping[str, Json], explicit_keys: Collection[str] = ()) -> None:
         self.values, self.explicit_keys = values, explicit_keys
@@ -49,7 +49,7 @@ class ConfigValues:
         return value if isinstance(value, str) else None
 
     def itemsize(self, key: str, default: int) -> int:
-        """Return the bytes per element of the dtype that a key names."""
+        """Return the itemsize, in bytes, of the dtype that a key names."""
         return ITEMSIZES.get(str(self.values.get(key)).lower().removeprefix("torch."), default)
 
     def has_section(self, section: str) -> bool:

@@ -56,16 +56,16 @@ SHORTEST, GOLDEN = 0.25, 0.6180339887
 
 
 def relative_lengths(samples: int) -> tuple[float, ...]:
-    """Return the batch lengths, in increasing order, relative to the longest of `samples` sequences.
+    """Return the lengths of batches of `samples` sequences, in increasing order, relative to the longest one.
 
-    Sequence lengths are spread evenly from the shortest on, and a batch is padded to its longest sequence.
+    Sequence lengths are assumed to be evenly distributed, and a batch is padded to its longest sequence.
     """
     spread = ((number * GOLDEN) % 1 for number in range(1, VARIED_STEPS))
     return (*(SHORTEST + (1 - SHORTEST) * share ** (1 / samples) for share in spread), 1.0)
 
 
 class DeviceOverhead(NamedTuple):
-    """GPU memory, in bytes, that belongs to no tensor of the run."""
+    """GPU memory, in bytes, that does not belong to any tensor of the run."""
 
     name: str
     low: int
@@ -78,7 +78,7 @@ class DeviceOverhead(NamedTuple):
 
 
 def overheads_of(setup: EngineSetup, arch: Architecture, batch: MicroBatch) -> tuple[DeviceOverhead, ...]:
-    """Return the GPU overheads of a run, without tensors and cached segments."""
+    """Return the GPU memory of a run, other than tensors and cached segments."""
     terms = [DeviceOverhead("CUDA context", *CONTEXT, "the context and the code of loaded kernels")]
     ranks = setup.dp_world_size * setup.tp_size
     if ranks > 1:
@@ -128,7 +128,7 @@ class DeviceUsage:
 
     @cached_property
     def equal_steps(self) -> ReservedMemory:
-        """Memory that torch reserves, without a limit, if all sequences have the same length."""
+        """Memory that torch reserves, without a limit, if all sequences are equally long."""
         steps = [self.step] * EQUAL_STEPS
         result = simulate_reserved_memory(self.at_rest, steps, expandable=self.is_expandable)
         assert result is not None
@@ -151,7 +151,7 @@ class DeviceUsage:
         return result
 
     def _steps(self) -> Iterator[Sequence[AllocationEvent]]:
-        """Yield the allocations of successive steps, with activations proportional to the sequence length."""
+        """Yield the allocations of successive steps; activations are proportional to the sequence length."""
         if not self.lengths:
             yield from [self.step] * EQUAL_STEPS
         for length in self.lengths:
@@ -162,7 +162,7 @@ class DeviceUsage:
 
     @property
     def overhead(self) -> tuple[int, int]:
-        """The lowest and highest sums of all overheads, in bytes."""
+        """The lowest and the highest sum of all overheads, in bytes."""
         return sum(term.low for term in self.overheads), sum(term.high for term in self.overheads)
 
     @property
@@ -172,7 +172,7 @@ class DeviceUsage:
 
     @property
     def cached_at_least(self) -> int:
-        """Cached bytes at the peak without fragmentation: torch does not return freed memory to the device."""
+        """Cached bytes at the peak even without fragmentation, because torch keeps freed memory."""
         return max(0, min(result.reserved - result.allocated for result in (self.expandable, self.unlimited)))
 
     def low(self, capacity: int | None = None) -> int:

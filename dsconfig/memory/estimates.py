@@ -1,4 +1,4 @@
-"""Estimate the memory of a config with a model: every term at rest, and at the peak of each phase."""
+"""Estimate the memory that a config needs with a model: each term at rest, and at the peak of each phase."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ AT_REST = "at rest"
 
 @dataclass(frozen=True, slots=True)
 class MemoryTerm:
-    """The bytes of one term at rest and at the peak of each phase."""
+    """The bytes of a term at rest and at the peak of each phase."""
 
     name: str
     bytes: int
@@ -77,7 +77,7 @@ class MemoryTerm:
 
 @dataclass(frozen=True, slots=True)
 class MemoryUsage:
-    """The memory usage of a rank's GPU or of a host."""
+    """The memory usage of a GPU or a host."""
 
     at_rest: int
     peak: Mapping[str, int]
@@ -96,7 +96,7 @@ class MemoryUsage:
         return max(self.at_rest, *self.bound.values())
 
     def lower_bound(self, lowering: Sequence[UnmodeledSetting]) -> int:
-        """Return the highest upper bound, leaving out the terms that the settings in `lowering` may reduce."""
+        """Return the highest upper bound without the terms that the settings in `lowering` may reduce."""
         if not lowering:
             return self.upper_bound
         if not all(each.terms for each in lowering):
@@ -114,7 +114,7 @@ class MemoryUsage:
         return max(bounds)
 
     def least_needed(self, lowering: Sequence[UnmodeledSetting]) -> int:
-        """Return the highest peak without slack, leaving out the terms that the settings in `lowering` may reduce."""
+        """Return the highest peak, without slack and without the terms that the settings in `lowering` may reduce."""
         if not all(each.terms for each in lowering):
             return 0
         names = frozenset[str]().union(*(each.terms for each in lowering))
@@ -154,7 +154,7 @@ class CollectiveCalls:
 
     @property
     def sent(self) -> int:
-        """Number of bytes that a rank sends if the collective uses a ring algorithm."""
+        """Bytes that a rank sends if the collective uses a ring algorithm."""
         times = 2 if self.name == "all_reduce" else 1
         return times * self.numel * self.itemsize * (self.ranks - 1) // self.ranks
 
@@ -189,7 +189,7 @@ class Estimate:
         return any(term.bytes > 1024 for term in self.rank.terms if term.name in ACTIVATION_TERMS)
 
     def verdict(self, name: str, least: int, most: int | None = None, margin: int = 0) -> Verdict:
-        """Return the verdict on whether `rank` or `host` fits `least` bytes, or up to `most` if a range is possible."""
+        """Return the verdict on whether `rank` or `host` fits in `least` bytes, or up to `most` for a range."""
         needed = (self.rank if name == RANK else self.host).upper_bound + margin
         if needed <= least:
             return self._fits_unless_raised(name)
@@ -200,16 +200,16 @@ class Estimate:
         return EXCEEDS
 
     def _fits_unless_raised(self, name: str) -> Verdict:
-        """Return `fits`, or a weaker verdict if an unestimated setting or a missing input may raise the usage."""
+        """Return `fits`, or a weaker verdict if a setting or input without an estimate may raise the usage."""
         if any(name in each.raises for each in self.unmodelled):
             return UNKNOWN
         return TIGHT if any(name in each.raises for each in self.assumed) else FITS
 
     def device_verdict(self, least: int, most: int | None = None) -> DeviceVerdict:
-        """Return the verdict on whether a rank fits a GPU with `least` bytes, or up to `most` if a range is possible.
+        """Return the verdict on whether a rank fits a GPU with `least` bytes, or up to `most` if the size is a range.
 
-        The process fits if the upper bound does, with all cached blocks and the highest overheads. The process does not
-        fit if not even the allocated bytes do, with the lowest overheads.
+        The process fits if the upper bound, all cached blocks and the highest overheads fit. It does not fit if the
+        allocated bytes and the lowest overheads alone exceed the memory.
         """
         device, most = self.device, least if most is None else most
         assert device is not None
@@ -279,7 +279,7 @@ CARD = "the name fits several cards, which differ: name the card"
 
 
 class DeviceVerdict(NamedTuple):
-    """A verdict for a GPU, and the assumption that decides it."""
+    """A verdict for a GPU, and the assumption on which it depends."""
 
     word: Verdict
     reason: str = ""
@@ -288,7 +288,7 @@ class DeviceVerdict(NamedTuple):
 
 
 def _cached_blocks(device: DeviceUsage, capacity: int) -> DeviceVerdict | None:
-    """Return the verdict if cached blocks do not fit beside the tensors, or None if they do."""
+    """Return the verdict if cached blocks do not fit next to the tensors, or None if they do."""
     if device.high() <= capacity:
         return None
     survives, equal = (
@@ -334,7 +334,7 @@ def simulate(
 ) -> tuple[MemoryLedger, Engine]:
     """Simulate an engine for a recorded model: load the model, then run one step.
 
-    `records_events`: record all allocations of the rank in order.
+    If `records_events`, the ledger records all allocations of the rank in order.
 
     Raises:
         LimitExceededError: the usage exceeds a limit; raised as soon as that is certain.
@@ -401,8 +401,7 @@ def usage_of(pool: MemoryPool, engine: Engine | None = None, times: int = 1) -> 
 def upper_bound_of_peak(count: int, phase: str, engine: Engine | None = None) -> int:
     """Return the upper bound for a peak of `count` bytes.
 
-    The step may allocate one more gradient of the largest parameter, as may forward and backward passes that
-    gather parameters. Both gradients are on the rank, not on the host.
+    The step, and passes that gather parameters, may allocate one more gradient of the largest parameter, on the rank.
     """
     if not count:
         return 0
@@ -422,14 +421,14 @@ def estimate(
     *,
     expects_device: bool = True,
 ) -> Estimate:
-    """Estimate the memory of a host and of the rank that needs most, either the first or the last.
+    """Estimate the memory of a host, and of the rank that needs most, which is the first or the last.
 
     Args:
         config: effective values of the config.
         model: sizes of the model.
-        job: release, world size and what the script does.
+        job: release, world size, and what the training script does.
         limit: bytes at which the simulation stops.
-        expects_device: whether to estimate also the memory that `nvidia-smi` shows.
+        expects_device: whether to also estimate the memory that `nvidia-smi` shows.
 
     Raises:
         NotModelledError: the config or model has no estimate; the message names the setting.

@@ -30,9 +30,9 @@ UsageOf = Callable[[Sequence["ConfigChange"]], "tuple[int, int] | None"]
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
-    """One change to config values, the script or the environment.
+    """A change of config values, the script or the environment.
 
-    `arguments` are training arguments. They set the `values` that the config leaves to them
+    `arguments` are training arguments, which set those of the `values` that the config leaves to them
     (`left_to_arguments`).
     """
 
@@ -51,7 +51,7 @@ class ConfigChange:
         return {key: value for key, value in self.values.items() if key not in self.left_to_arguments}
 
     def to_dict(self, bound: int, host: int) -> JsonObject:
-        """Return the change as JSON, with the upper bounds in bytes that a rank and its host have after it."""
+        """Return the change as JSON, with the resulting upper bounds, in bytes, of a rank and its host."""
         return {
             "told": self.description,
             "set": self.values_for_config,
@@ -65,7 +65,7 @@ class ConfigChange:
 
 
 class AppliedChange(NamedTuple):
-    """A change, and the upper bounds in bytes of a rank and its host once it and all earlier changes are applied."""
+    """A change, and the upper bounds, in bytes, of a rank and its host after it and all earlier changes."""
 
     change: ConfigChange
     bound: int
@@ -73,7 +73,7 @@ class AppliedChange(NamedTuple):
 
 
 def merge_values(values: Mapping[str, Json], more: Mapping[str, Json]) -> dict[str, Json]:
-    """Merge config values; the new value of a section replaces all its old keys."""
+    """Merge config values; a section in `more` replaces all keys of that section in `values`."""
     anew = tuple(f"{key}." for key in more)
     kept = {key: value for key, value in values.items() if key not in more and not key.startswith(anew)}
     return {**kept, **more}
@@ -91,7 +91,7 @@ def change_values(config: ConfigValues, changes: Sequence[ConfigChange]) -> Conf
 
 
 def _flat_items(key: str, value: Json) -> Iterator[tuple[str, Json]]:
-    """Yield dotted keys and their values, descending into sections."""
+    """Yield the dotted keys in a section with their values."""
     if isinstance(value, dict):
         for name, nested in value.items():
             yield from _flat_items(f"{key}.{name}", nested)
@@ -131,8 +131,8 @@ def changes_with_effect(
 ) -> Iterator[AppliedChange]:
     """Yield the changes that affect memory, each with the memory usage after it.
 
-    A change without an effect of its own waits for the next one in its sections and shares its line, or is
-    tried again at the end. Changes that never have an effect are grouped, and left out if the group has none either.
+    A change that has no effect alone is combined with the next change in the same sections, or tried again at the end.
+    Changes that never have an effect form a group, which is left out if it has none either.
     """
     applied, waiting = list[ConfigChange](), list[ConfigChange]()
     previous = usage_of(())
@@ -187,8 +187,8 @@ NVME = "/local_nvme"
 class FittingChanges:
     """The changes that a search found, with the usage after each; empty if the run fits already.
 
-    `ranks`: world size that would fit if no changes do, or None. `chosen`: the changes one by one;
-    `changes` groups those without an effect of their own.
+    `ranks` is a world size that fits if no changes do, or None. `chosen` lists the changes one by one; `changes`
+    combines those that have no effect alone.
     """
 
     fits: bool
@@ -241,16 +241,16 @@ def fit(
     run_after: RunAfter | None = None,
     change_batch: ChangeBatch = change_of_values,
 ) -> FittingChanges:
-    """Find the smallest changes with which rank and host fit, according to `dsconfig memory`.
+    """Find the smallest changes with which a rank and its host fit their limits, for `dsconfig memory`.
 
     Args:
         config: effective values of the config.
         model: sizes of the model.
-        job: release, world size and what the script does.
+        job: release, world size, and what the training script does.
         limits: memory of a GPU and of a host.
-        run_after: how changes lead to another run, if they affect more than these values, such as the batch that a
-            consumer fills in, or the rules that report a defect.
-        change_batch: how the batch is changed, if training arguments set the batch.
+        run_after: function that returns the run after some changes, if they affect more than the config values, such as
+            the batch that a consumer fills in, or the rules that report a defect.
+        change_batch: function that changes the batch, if training arguments set it.
 
     Raises:
         NotModelledError: the config or model has no estimate; the message names the setting.
@@ -259,7 +259,7 @@ def fit(
 
 
 class UnfilledRun(NamedTuple):
-    """A run whose config no consumer completes, so that a change affects nothing but the changed values."""
+    """A run whose config no consumer fills in, so that a change affects only the changed values."""
 
     config: ConfigValues
     model: Architecture
@@ -285,7 +285,7 @@ class UnfilledRun(NamedTuple):
         return estimate(self.config, self.model, self.job, room)
 
     def known_defects(self) -> frozenset[str]:
-        """Return an empty set; only the rules of `check` know the defects of a release."""
+        """Return an empty set, because only the rules of `check` know the defects of a release."""
         return frozenset()
 
 
@@ -294,7 +294,7 @@ def _cache_key(chosen: Sequence[ConfigChange], ranks: int) -> tuple[str, ...]:
 
 
 class FitSearch:
-    """Search for a set of changes that suffices; see `fit`."""
+    """Search for a sufficient set of changes; see `fit`."""
 
     def __init__(
         self,
@@ -346,7 +346,7 @@ class FitSearch:
         return fitting is not None
 
     def fit(self) -> FittingChanges:
-        """Apply changes until the run fits, then drop those that turn out to be unnecessary."""
+        """Apply changes until the run fits, then drop those that turn out unnecessary."""
         first, ranks = self.first, self.first.world_size
         if self.limits.fits(first):
             return self._result(first, fits=True)
@@ -403,7 +403,7 @@ class FitSearch:
         return tuple(changes_with_effect(chosen, usage_of, self.limits.host is not None))
 
     def _describe_largest_terms(self, estimate: Estimate) -> str:
-        """Describe the largest terms at the highest peak of the memory that does not fit."""
+        """Describe the largest terms at the highest peak, for the memory that does not fit."""
         memory_name, side = "a rank", estimate.rank
         if self.limits.verdicts(estimate)[0] in (None, FITS):
             memory_name, side = "the host", estimate.host
@@ -421,8 +421,8 @@ def candidate_changes(
 ) -> Iterator[ConfigChange]:
     """Yield candidate changes, starting with those that cost the least speed.
 
-    `shard_numel`: number of elements in the largest shard if host memory is limited too, else 0. ZenFlow is removed
-    before stage 3, which supports ZenFlow with neither zero.Init nor checkpointing.
+    `shard_numel` is the numel of the largest shard if host memory is limited too, else 0. ZenFlow is removed before a
+    change to stage 3, because stage 3 supports it with neither zero.Init nor checkpointing.
     """
     values, zenflow, zero_init = config.values, config.has_zenflow, job.zero_init
     checkpointing = job.micro_batch.gradient_checkpointing
@@ -453,7 +453,7 @@ def candidate_changes(
 def _zenflow_changes(
     values: Mapping[str, Json], stage: int, checkpointing: bool, in_shards: bool
 ) -> Iterator[ConfigChange]:
-    """Yield changes that offload ZenFlow's states or remove ZenFlow, and those that stage 3 then allows."""
+    """Yield changes that offload ZenFlow's states or remove ZenFlow, and changes that stage 3 then allows."""
     if not values.get(f"{ZENFLOW}.offload"):
         yield change_of_values({f"{ZENFLOW}.offload": True, f"{ZERO}overlap_comm": True})
     yield change_of_values({ZENFLOW: None})
@@ -468,7 +468,7 @@ def _is_muon(values: Mapping[str, Json]) -> bool:
 
 
 def _stage3_changes(values: Mapping[str, Json], in_shards: bool) -> Iterator[ConfigChange]:
-    """Yield changes that apply only to stage 3."""
+    """Yield changes for stage 3."""
     if not in_shards:
         yield ConfigChange("build the model in shards (zero.Init) in the script", {}, zero_init=True)
     if any(integer_value(values, key) > FEW_LIVE for key in LIVE_KEYS) or LIVE_KEYS[0] not in values:
@@ -495,7 +495,7 @@ def _offload_changes(config: ConfigValues) -> Iterator[ConfigChange]:
 
 
 def _host_changes(values: Mapping[str, Json], shard_numel: int) -> Iterator[ConfigChange]:
-    """Yield changes that turn off pinning, which pads buffers, and then use NVMe with large enough buffers."""
+    """Yield changes that disable pinning, which pads buffers, and then use NVMe with buffers of sufficient size."""
     for section in SECTIONS:
         if values.get(f"{section}.pin_memory") is not False:
             yield change_of_values({f"{section}.pin_memory": False})
@@ -529,7 +529,7 @@ def integer_value(values: Mapping[str, Json], key: str) -> int:
 
 
 def _largest_shard(config: ConfigValues, model: Architecture, job: TrainingJob) -> int:
-    """Return the number of elements in a rank's largest shard, rounded up to a multiple of 1,024."""
+    """Return the numel of a rank's largest shard, rounded up to a multiple of 1,024."""
     setup = setup_of(config, job)
     tape = record_forward_pass(model, micro_batch_of(setup, job))
     largest = max((weight.numel for weight in tape.weights), default=0)

@@ -24,7 +24,7 @@ def cast_tensor(tape: ForwardTape, x: ActivationTensor, itemsize: int) -> Activa
 
 
 def to_fp32_under_autocast(tape: ForwardTape, x: ActivationTensor) -> ActivationTensor:
-    """Cast to fp32 for the operations that CUDA autocast runs in fp32: pow, norms and softmax."""
+    """Cast to fp32 for operations that CUDA autocast runs in fp32, such as pow, norms and softmax."""
     return cast_tensor(tape, x, 4) if tape.autocast else x
 
 
@@ -40,7 +40,7 @@ def linear(
 ) -> ActivationTensor:
     """Record `nn.Linear`; autocast casts the input and the weight, and saves the copies.
 
-    `flat`: the input is two-dimensional, so that the bias is part of the product (`addmm`).
+    If `flat`, the input is two-dimensional, so the bias is part of the product (`addmm`).
     """
     if module.lora_modules is not None:
         return _lora_linear(tape, module, module.lora_modules, x, rows, out)
@@ -71,7 +71,7 @@ def linear(
 def saved_inputs(
     tape: ForwardTape, x: ActivationTensor, weights: Sequence[ModelParameter]
 ) -> list[ActivationTensor]:
-    """Return the inputs that a matmul saves, none if its weights are frozen and it is not stage 3's linear layer."""
+    """Return the inputs that a matmul saves; none if its weights are frozen, except in stage 3's own linear layer."""
     is_stage3_linear = tape.saves_linear_inputs and weights[0].is_linear
     return [x] if is_stage3_linear or any(weight.requires_grad for weight in weights) else []
 
@@ -93,7 +93,7 @@ def _lora_linear(
 
 
 def add_residual(tape: ForwardTape, x: ActivationTensor, y: ActivationTensor) -> ActivationTensor:
-    """Record a residual addition, whose inputs share one gradient; CPU kernels first cast mixed dtypes."""
+    """Record a residual addition, whose inputs share one gradient; on the CPU, mixed dtypes are cast first."""
     same_dtype, itemsize = x.itemsize == y.itemsize, max(x.itemsize, y.itemsize)
     cast_first = 0 if same_dtype or not tape.on_cpu else itemsize * x.numel
     return tape.op([x, y], tape.tensor(x.numel, itemsize), temporary=cast_first, shares_grad=same_dtype)
@@ -200,7 +200,7 @@ class AttentionHeads(NamedTuple):
 
 
 def multi_head_dimensions(arch: Architecture, batch: MicroBatch, **options: bool) -> AttentionHeads:
-    """Return the dimensions of attention in which each query head has its own key and value head."""
+    """Return the dimensions of attention with one key and value head per query head."""
     size = arch.hidden_size // arch.num_heads
     tokens = batch.micro_batch_size, batch.sequence_length
     return AttentionHeads(arch.num_heads, arch.num_heads, size, *tokens, arch.attention_dropout, **options)
@@ -243,7 +243,7 @@ def attention(
 
 
 def _repeat_kv(tape: ForwardTape, heads: AttentionHeads, x: ActivationTensor) -> ActivationTensor:
-    """Record `repeat_kv`, which copies each key or value head for every query head that shares it."""
+    """Record `repeat_kv`, which copies each key or value head for all query heads that share it."""
     if heads.num_kv_heads == heads.num_heads:
         return x
     return tape.op([x], tape.tensor(heads.numel, x.itemsize))
@@ -314,7 +314,7 @@ def _unfused_sdpa(
 def _softmax_with_sinks(
     tape: ForwardTape, heads: AttentionHeads, scores: ActivationTensor
 ) -> ActivationTensor:
-    """Record softmax over scores and one sink per head that is dropped afterwards (gpt-oss)."""
+    """Record softmax over the scores and one sink per head, which is dropped afterwards (gpt-oss)."""
     lines = heads.batch_size * heads.num_heads * heads.sequence_length
     count, itemsize = scores.numel + lines, scores.itemsize
     combined = tape.op([scores], tape.tensor(count, itemsize))
@@ -354,11 +354,11 @@ class AttentionMasks:
         return self.tape.op([], self.tape.tensor(count, itemsize, requires_grad=False))
 
     def for_layer(self, layer: int) -> ActivationTensor | None:
-        """Return the mask of a layer, or None if it uses none."""
+        """Return the attention mask of a layer, or None if it has none."""
         return self.sliding if layer in self.sliding_layers else self.full
 
     def release(self) -> None:
-        """Drop the masks when the model's forward pass ends."""
+        """Drop the masks at the end of the model's forward pass."""
         masks = {mask: None for mask in (self.full, self.sliding) if mask is not None}
         if masks:
             self.tape.keep_alive(*masks)
@@ -410,9 +410,10 @@ def normalize(
 ) -> ActivationTensor:
     """Record the normalization of `rows` vectors.
 
-    `kind`: an RMS norm whose weight is multiplied in the input's dtype (`llama`), in fp32 (`olmo2`), or in fp32 after
-    adding 1 (`gemma`); a layer norm (`layer`), without a bias (`layer_unbiased`), with a weight to which 1 is added
-    (`layer_1p`), in fp32 without a weight (`layer_unweighted`), or computed step by step in fp32 (`layer_fp32`).
+    `kind` is an RMS norm whose weight is multiplied in the input's dtype (`llama`), in fp32 (`olmo2`), or in fp32 after
+    adding 1 (`gemma`); or a layer norm (`layer`), possibly without a bias (`layer_unbiased`), with a weight to which 1
+    is added (`layer_1p`), in fp32 without a weight (`layer_unweighted`), or computed step by step in fp32
+    (`layer_fp32`).
     """
     if kind in LAYER_NORMS:
         return layer_norm(tape, module, x, rows, kind)
@@ -422,7 +423,7 @@ def normalize(
 
 
 def norm_weights(kind: str, *sizes: int | tuple[int, ...]) -> tuple[int | tuple[int, ...], ...]:
-    """Return the shapes of a norm's parameters, which are a weight and, for some layer norms, a bias."""
+    """Return the shapes of a norm's parameters: a weight and, for some layer norms, a bias."""
     if kind == "layer_unweighted":
         return ()
     return sizes * 2 if kind in ("layer", "layer_1p") else sizes
@@ -433,7 +434,7 @@ def rms_norm(
 ) -> ActivationTensor:
     """Record `LlamaRMSNorm`, which computes in fp32 with one reciprocal root per token.
 
-    `style`: the weight is multiplied in the input's dtype (`llama`), in fp32 (`olmo2`), or in fp32 after
+    `style` says whether the weight is multiplied in the input's dtype (`llama`), in fp32 (`olmo2`), or in fp32 after
     adding 1 (`gemma`).
     """
     itemsize, count = x.itemsize, x.numel
@@ -472,7 +473,8 @@ def layer_norm(
 ) -> ActivationTensor:
     """Record `nn.LayerNorm`, which saves its input, and the mean and reciprocal root of each token.
 
-    `kind`: Nemotron adds 1 to the weight first (`layer_1p`), and OLMo computes in fp32 (`layer_unweighted`).
+    With `layer_1p`, 1 is added to the weight first (Nemotron); with `layer_unweighted`, the norm computes in fp32
+    (OLMo).
     """
     with tape.record_module(module, x):
         itemsize = x.itemsize

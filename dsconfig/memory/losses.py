@@ -28,8 +28,8 @@ def language_loss(
 ) -> None:
     """Record the output projection and the loss, with the LM head sharded over `shards` ranks.
 
-    `softcap`: logits go through a tanh (Gemma 2); `scaled`: logits are divided by a constant (Granite).
-    `keeps_dtype`: the cross entropy is computed from a shifted copy of the logits in their dtype.
+    With `softcap`, logits go through a tanh (Gemma 2); with `scaled`, they are divided by a constant (Granite). With
+    `keeps_dtype`, the cross entropy is computed from a shifted copy of the logits in their own dtype.
     """
     itemsize = 2 if tape.autocast else tape.itemsize
     hidden_states = x
@@ -75,8 +75,9 @@ def _loss_without_logits(
 ) -> None:
     """Record a cross entropy that never allocates all logits at once.
 
-    `fused` computes the gradients of chunks in the forward pass (Liger's `LigerFusedLinearCrossEntropyFunction`, whose
-    chunks have the bytes of the hidden states). `chunked` recomputes the logits of each chunk in the backward pass.
+    `fused` computes the gradients chunk by chunk in the forward pass (Liger's `LigerFusedLinearCrossEntropyFunction`;
+    the logits of a chunk are as large as the hidden states). `chunked` recomputes the logits of each chunk in the
+    backward pass.
     """
     hidden = max(1, x.numel // rows)
     trains_head = any(weight.requires_grad for weight in weights)
@@ -139,7 +140,7 @@ def _score(
 
 
 def _log_probs_of_labels(tape: ForwardTape, logits: ActivationTensor, rows: int) -> ActivationTensor:
-    """Record `log_softmax` and `gather`, whose backward pass zero-fills a tensor the size of the logits."""
+    """Record `log_softmax` and `gather`, whose backward pass zero-fills a tensor as large as the logits."""
     log_probs = tape.tensor(logits.numel, logits.itemsize, label=LOGITS)
     tape.op([logits], log_probs, [log_probs])
     labels = tape.op([], tape.tensor(rows, 8, requires_grad=False))
@@ -165,7 +166,7 @@ def preference_loss_in_fp32(
 ) -> None:
     """Record LLaMA-Factory's preference loss, which casts all logits to fp32 (train/dpo/trainer.py).
 
-    The fp32 logits stay referenced while the reference model computes its own logits.
+    The fp32 logits stay allocated while the reference model computes its own.
     """
     logits_fp32 = tape.op([logits], tape.tensor(logits.numel, 4, label=LOGITS))
     selected = _log_probs_of_labels(tape, logits_fp32, rows)

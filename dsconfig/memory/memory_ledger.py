@@ -13,7 +13,7 @@ SLACK, SMALL = 32, 1 << 20
 
 
 def add_slack(count: int) -> int:
-    """Return the upper bound of an estimate of `count` bytes."""
+    """Return the upper bound for an estimate of `count` bytes."""
     return count + count // SLACK + SMALL
 
 
@@ -29,7 +29,7 @@ class PhasePeak(NamedTuple):
 
 
 class MemoryPool:
-    """The live bytes in one memory (a rank's or a host's) by term, and the peak of each phase."""
+    """The allocated bytes of one memory (a rank's or a host's) by term, and the peak of each phase."""
 
     __slots__ = ("_top", "events", "limit", "live", "peaks", "phase", "step_start", "total")
 
@@ -71,7 +71,7 @@ class MemoryPool:
         self.step_start = len(self.events or ())
 
     def enter(self, phase: str) -> None:
-        """Enter a phase of the run, either for the first time or again."""
+        """Enter a phase of the run, for the first time or again."""
         self.record_peak()
         self.phase = phase
         self._top = self.peaks[phase].bytes if phase in self.peaks else 0
@@ -79,9 +79,9 @@ class MemoryPool:
 
 
 class MemoryLedger:
-    """The live bytes of a process on its rank and its host, which can be combined into one memory.
+    """The allocated bytes of a process on its rank and its host, which may also be one memory.
 
-    Engines that were measured on a CPU have one memory for both, so tests compare `combined`.
+    Engines measured on a CPU have a single memory, so tests compare `combined`.
     """
 
     __slots__ = ("_pools", "_tracks_combined", "combined", "host", "rank")
@@ -131,8 +131,8 @@ ZERO = "zero_optimization."
 class TermDescription(NamedTuple):
     """The config key that controls a term, and the term's formula.
 
-    P: trainable parameters, W: data-parallel ranks, T: tokens of a micro batch, V: vocabulary, h: hidden
-    size, b: bytes of a weight, p: P/W with padding.
+    Symbols: P trainable parameters, W data-parallel ranks, T tokens per micro batch, V vocabulary size, h hidden size,
+    b bytes per weight, p P/W with padding.
     """
 
     key: str

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class RequestedLimits(NamedTuple):
-    """The memory limits that the user gives for a GPU and a host; None if not given."""
+    """The memory limits of a GPU and a host that the user has given; None if not given."""
 
     gpu: GpuMemory | None = None
     host: int | None = None
@@ -27,14 +27,14 @@ class RequestedLimits(NamedTuple):
     """Headroom on the GPU that replaces the expected memory besides tensors, or None if not requested."""
 
     def verdicts(self, estimate: Estimate) -> tuple[Verdict | None, Verdict | None]:
-        """Return the verdicts for a rank and for a host, each None if the user gives no limit."""
+        """Return the verdicts for a rank and for a host; None without a limit."""
         return (
             None if self.gpu is None else self.gpu_verdict(estimate).word,
             None if self.host is None else estimate.verdict("host", self.host),
         )
 
     def gpu_verdict(self, estimate: Estimate) -> DeviceVerdict:
-        """Return the verdict for a rank and the assumption that decides it."""
+        """Return the verdict for a rank, and the assumption on which it depends."""
         assert self.gpu is not None
         least, most = self.gpu.least, self.gpu.most
         if self.margin is None and estimate.device is not None:
@@ -47,18 +47,18 @@ class RequestedLimits(NamedTuple):
         return next((word for word in WORST_FIRST if word in verdicts), FITS)
 
     def fits(self, estimate: Estimate) -> bool:
-        """Return whether rank and host fit, disregarding unestimated settings and missing inputs."""
+        """Return whether rank and host fit, ignoring missing inputs and settings without an estimate."""
         return self.verdict(replace(estimate, unmodelled=(), assumed=())) == FITS
 
     @property
     def bounds(self) -> MemoryLimit:
-        """Limits that the tensors of a rank and of a host cannot exceed if the run fits."""
+        """Limits that the tensors of a rank and of a host must stay within if the run fits."""
         return MemoryLimit(
             None if self.gpu is None else max(0, self.gpu.least - (self.margin or 0)), self.host
         )
 
     def fitting(self, answer: Callable[[MemoryLimit], Estimate]) -> Estimate | None:
-        """Compute an estimate, or return None as soon as it is certain that the run does not fit."""
+        """Compute an estimate; return None as soon as the run certainly does not fit."""
         try:
             estimate = answer(self.bounds)
         except LimitExceededError:
@@ -69,18 +69,18 @@ class RequestedLimits(NamedTuple):
         return estimate if self.fits(estimate) else None
 
     def needed(self, estimate: Estimate) -> int:
-        """Return the bytes a rank needs: the upper bound of its tensors, plus the headroom or all overheads."""
+        """Return the bytes that a rank needs: the upper bound of its tensors plus headroom, or plus all overheads."""
         if self.margin is None and estimate.device is not None:
             return estimate.device.needed
         return estimate.rank.upper_bound + (self.margin or 0)
 
     def fits_as_assumed(self, estimate: Estimate) -> bool:
-        """Return whether rank and host fit under the assumptions made for missing inputs."""
+        """Return whether rank and host fit, given the assumptions about missing inputs."""
         _, host = self.verdicts(estimate)
         return host in (None, "fits") and self.gpu is not None and self.gpu_verdict(estimate).is_assumed
 
     def to_dict(self, estimate: Estimate) -> JsonObject:
-        """Return the limits as JSON, where `gpu_fits` and `host_fits` are null for an uncertain verdict."""
+        """Return the limits as JSON; `gpu_fits` and `host_fits` are null if the verdict is uncertain."""
         rank, host = self.verdicts(estimate)
         fits: dict[str | None, bool] = {"fits": True, "does not fit": False}
         return {

@@ -1,7 +1,7 @@
 """Table of the differences between DeepSpeed releases that affect memory.
 
-Engines read attributes such as `quirks.live_parameter_counter_survives_backward`. Each row was verified in the code of
-the releases before and after the change, and measured with real engines.
+Engines read attributes such as `quirks.live_parameter_counter_survives_backward`. Each row was verified in the source
+of the releases before and after the change, and measured with real engines.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dsconfig.core.json_types import NamedTuple
 
 
 class DeepSpeedVersion(NamedTuple):
-    """A DeepSpeed release, which compares in release order."""
+    """A DeepSpeed release; comparison follows the order of releases."""
 
     major: int
     minor: int
@@ -30,7 +30,7 @@ class DeepSpeedVersion(NamedTuple):
 
 
 class MemoryQuirk:
-    """A table row: the releases that behave as its name says, the DeepSpeed source, and why it matters."""
+    """A table row: the releases that have the quirk, its DeepSpeed source, and its effect on memory."""
 
     def __init__(self, *, since: str = "", before: str = "", source: str, why: str) -> None:
         self.since, self.before, self.source, self.why = since, before, source, why
@@ -47,7 +47,7 @@ class MemoryQuirk:
     def __get__(self, quirks: ReleaseQuirks, owner: type[ReleaseQuirks]) -> bool: ...
 
     def __get__(self, quirks: ReleaseQuirks | None, owner: type[ReleaseQuirks]) -> MemoryQuirk | bool:
-        """Return the row itself on the class, and on an instance, whether the quirk applies."""
+        """Return the row itself for the class, and for an instance, whether the quirk applies."""
         return self if quirks is None else self.name in quirks.names
 
     def applies_to(self, release: DeepSpeedVersion) -> bool:
@@ -65,7 +65,7 @@ _ENGINE = "runtime/engine.py:DeepSpeedEngine"
 
 
 class ReleaseQuirks:
-    """The quirks of one release; two releases that behave the same compare equal."""
+    """The quirks of one release; releases with the same quirks are equal."""
 
     def __init__(self, release: str) -> None:
         """Look up the quirks of a release such as `0.17.2`.
@@ -376,6 +376,6 @@ def quirk_rows() -> tuple[MemoryQuirk, ...]:
 
 
 def release_borders() -> tuple[str, ...]:
-    """Return the releases that changed the memory of some config, oldest first."""
+    """Return the releases that changed the memory of any config, oldest first."""
     borders = {border for row in _ROWS for border in (row.since, row.before) if border}
     return tuple(sorted(borders, key=DeepSpeedVersion.parse))

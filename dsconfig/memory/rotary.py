@@ -18,7 +18,7 @@ def rotary(
 ) -> ActivationTensor:
     """Record `apply_rotary_pos_emb`, which saves nothing because cos and sin need no gradient.
 
-    `tables`: cos and sin of this layer, which are saved unless the whole model shares them.
+    `tables` are the layer's own cos and sin, which are saved; None if all layers share them.
     """
     count = x.numel
     x_cos = tape.op([x, *tables[:1]], tape.tensor(count, itemsize), tables[:1])
@@ -41,9 +41,9 @@ def rotate(
 ) -> tuple[ActivationTensor, ActivationTensor]:
     """Apply rotary embeddings to queries and keys.
 
-    `kind`: in the model's dtype, with halves of a head (`half`) or with pairs of elements, for which cos and sin are
-    repeated (`interleaved`); products with cos and sin in fp32 (`fp32_product`), also of copies in fp32 (`fp32`) that
-    are made after pairs are exchanged (`fp32_interleaved`); or both halves as four products (`split`).
+    Values of `kind`: `half` rotates halves of a head in the model's dtype, `interleaved` pairs of elements, for which
+    cos and sin are repeated. `fp32_product` multiplies by cos and sin in fp32, `fp32` also casts queries and keys, and
+    `fp32_interleaved` does so after exchanging pairs. `split` computes the two halves as four products.
     """
     if kind == "split":
         return _rotate_split(tape, query), _rotate_split(tape, key)

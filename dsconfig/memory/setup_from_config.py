@@ -86,7 +86,7 @@ def cost_from_config(kind: str, params: Mapping[str, Json], offloads: bool) -> O
     """Return the memory cost of the optimizer in the `optimizer` section.
 
     Raises:
-        NotModelledError: the state size of this optimizer is not known.
+        NotModelledError: the size of this optimizer's states is unknown.
     """
     name = kind.lower()
     if name in ("adam", "adamw"):
@@ -117,7 +117,7 @@ def cost_of_client_optimizer(name: str, offloads: bool) -> OptimizerCost:
     """Return the memory cost of an optimizer that the script creates.
 
     Raises:
-        NotModelledError: the state size of this optimizer is not known.
+        NotModelledError: the size of this optimizer's states is unknown.
     """
     if name not in CLIENTS:
         raise NotModelledError(
@@ -134,7 +134,7 @@ BUCKET = 5 * 10**8
 
 
 def zenflow_section(config: Mapping[str, Json]) -> set[str]:
-    """Return the ZenFlow section's prefix if the section exists, because even an empty one enables ZenFlow."""
+    """Return the prefix of the ZenFlow section if it exists, because even an empty section enables ZenFlow."""
     zero = config.get("zero_optimization")
     return {ZENFLOW} if isinstance(zero, dict) and isinstance(zero.get("zenflow"), dict) else set()
 
@@ -183,7 +183,7 @@ OFFLOADED = ("cpu", "nvme")
 
 
 def default_client(values: ConfigValues) -> str | None:
-    """Return the optimizer to assume for the script, or None if the config has an `optimizer` section."""
+    """Return the optimizer that the script is assumed to create, or None if the config has an `optimizer` section."""
     if values.text("optimizer.type"):
         return None
     return (
@@ -223,7 +223,7 @@ def micro_batch_of(setup: EngineSetup, job: TrainingJob) -> MicroBatch:
 def _setup(
     values: ConfigValues, world: int, client: str | None, zero_init: bool, quirks: ReleaseQuirks
 ) -> EngineSetup:
-    """Fill in each field of the engine setup from its config key."""
+    """Return the engine settings, each from its config key."""
     half_dtype, stage = values.half_dtype, values.stage
     itemsize = 2 if half_dtype else 4
     offloads_optimizer = stage > 0 and values.text(f"{ZERO}offload_optimizer.device") in OFFLOADED
@@ -276,7 +276,7 @@ def _setup(
 
 
 def _accumulation_key(values: ConfigValues) -> str:
-    """Return the key that sets the number of micro batches per step, which differs with ZenFlow."""
+    """Return the key that sets the number of micro batches per step; ZenFlow has its own."""
     return f"{ZERO}zenflow.update_interval" if values.has_zenflow else "gradient_accumulation_steps"
 
 
@@ -294,7 +294,7 @@ STAGE3_KEYS = (
 def _grad_accum_itemsize(
     values: ConfigValues, itemsize: int, stage: int, half: str | None, quirks: ReleaseQuirks
 ) -> int:
-    """Return the bytes per element in which gradients accumulate (`engine.get_data_types`)."""
+    """Return the itemsize of accumulated gradients (`engine.get_data_types`)."""
     if stage == 2 and quirks.stage2_ignores_grad_accum_dtype:
         return itemsize
     defaults_to_fp32 = not stage and half == "bf16" and quirks.bf16_accumulates_in_fp32_at_stage0
@@ -304,7 +304,7 @@ def _grad_accum_itemsize(
 def _comm_itemsize(values: ConfigValues, itemsize: int) -> int:
     """Return the itemsize of communicated gradients.
 
-    With sequence parallelism it has its own key and defaults to fp32.
+    With sequence parallelism, it has its own key, and the default is fp32.
     """
     key = "communication_data_type"
     if values.sp_size > 1 and values.values.get(f"seq_parallel_{key}", "fp32") is not None:
@@ -346,7 +346,7 @@ def _offload_ratio(values: ConfigValues) -> float:
 
 
 def _leaf_classes(values: ConfigValues) -> tuple[str, ...]:
-    """Return the class names in `leaf_module`, which DeepSpeed matches by bare or full name."""
+    """Return the class names in `leaf_module`, which DeepSpeed compares with bare and full names."""
     classes = values.values.get(f"{ZERO}leaf_module.classes")
     # utils/z3_leaf_module.py compares the class name, and the name with its module path.
     names = [str(name) for name in classes] if isinstance(classes, list) else []

@@ -1,4 +1,4 @@
-"""The models, sequences and generation that a training method needs beyond plain fine-tuning."""
+"""The models, sequences and generation that a training method adds to plain fine-tuning."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class TrainerTraits(NamedTuple):
     """Kind of loss that the training method computes from the logits."""
 
     def training_objective(self, *, casts_logits: bool) -> TrainingObjective:
-        """Return the loss; `casts_logits` makes preference losses cast to fp32 first, as in LLaMA-Factory."""
+        """Return the loss; with `casts_logits`, preference losses first cast logits to fp32, as in LLaMA-Factory."""
         kind = self.objective
         if casts_logits and kind in ("preference", "likelihood_and_preference"):
             kind = "preference_in_fp32"
@@ -67,7 +67,7 @@ TRAINERS = {
 
 
 class TrainerMemory(NamedTuple):
-    """Bytes per rank that a training method needs beyond plain fine-tuning."""
+    """Bytes per rank that a training method adds to plain fine-tuning."""
 
     frozen: int = 0
     """Bytes of frozen models, which stay allocated for the whole run."""
@@ -91,10 +91,10 @@ def training_method_memory(
     frozen: tuple[Architecture, ...],
     vllm_bytes: int | None,
 ) -> TrainerMemory:
-    """Return the bytes per rank that a training method needs beyond plain fine-tuning.
+    """Return the bytes per rank that a training method adds to plain fine-tuning.
 
-    `frozen`: models besides the reference model. `vllm_bytes`: bytes that vLLM reserves next to training; None if the
-    model generates without vLLM.
+    `frozen` are the frozen models other than the reference model. `vllm_bytes` are the bytes that vLLM reserves next to
+    training, or None without vLLM.
     """
     models = [*frozen, *([arch] if trainer.has_reference and batch.adapter is None else [])]
     if trainer.has_value_model and batch.adapter is not None:
@@ -119,11 +119,11 @@ def numel_of(arch: Architecture) -> int:
 
 
 def _generation_bytes(setup: EngineSetup, arch: Architecture, batch: MicroBatch, models: int) -> int:
-    """Return the bytes of the key/value cache of all answers and, at stage 3, of the gathered model.
+    """Return the bytes of the key/value cache and, at stage 3, of the gathered model during generation.
 
     The cache holds all answers of a step. Stage 3 gathers the model, as TRL's `ds3_gather_for_generation` does.
 
-    `models`: 2 for PPO, whose wrapper of policy and value model is gathered as a whole (trl models/utils.py,
+    `models` is 2 for PPO, which gathers its policy and value models together (trl models/utils.py,
     `unwrap_model_for_generation`); PPO's answers are half of the sequences.
     """
     head_dim = arch.head_dim or arch.hidden_size // max(1, arch.num_heads)

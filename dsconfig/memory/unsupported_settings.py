@@ -1,6 +1,6 @@
-"""Reject settings, models and sizes for which there is no memory estimate or with which DeepSpeed fails.
+"""Reject settings, models and sizes that have no memory estimate, or with which DeepSpeed fails.
 
-Each setting or combination that was not measured is one row, which also yields the error message. Nothing is guessed.
+Each unmeasured setting or combination is one row, which also provides the error message.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def why_unsupported(name: str) -> str:
 
 
 def unsupported(what: str, why: str, help: str = "") -> NotModelledError:
-    """Return the error for a setting, or a combination of two, that was never measured."""
+    """Return the error for a setting, or a combination of two settings, that was never measured."""
     return NotModelledError(f"{what} is not supported yet: {why}", help)
 
 
@@ -84,7 +84,7 @@ def stop_error(what: str, why: str, help: str = "") -> NotModelledError:
 
 
 class NamedSetting(NamedTuple):
-    """A setting with its name for messages, and a predicate that tells whether a config uses it."""
+    """A setting, named for messages, and a function that returns whether a config uses it."""
 
     shown: str
     is_used: Callable[[ConfigValues], bool]
@@ -192,7 +192,7 @@ def reject_config(
 ) -> None:
     """Reject a config that uses a setting, or a combination of settings, without an estimate.
 
-    `client`: name of the script's optimizer. Configs that DeepSpeed itself rejects are reported by rules.
+    `client` is the name of the script's optimizer. Rules report the configs that DeepSpeed itself rejects.
 
     Raises:
         NotModelledError: there is no estimate for this config.
@@ -240,7 +240,7 @@ def _reject_zenflow(values: ConfigValues, quirks: ReleaseQuirks, client: str | N
 
 
 def _unsupported_zenflow(values: ConfigValues) -> Iterator[str]:
-    """Yield the reasons why ZenFlow fails in the first step or does not train; rules report earlier failures."""
+    """Yield reasons why ZenFlow fails in the first step or does not train; rules report earlier failures."""
     if not isinstance(values.values.get(f"{ZERO}zenflow.update_interval"), int):
         yield (
             '`update_interval` is `"auto"`, which makes DeepSpeed set gradient accumulation to 0; use a number'
@@ -285,7 +285,7 @@ def _reject_autoep(values: ConfigValues, quirks: ReleaseQuirks, world: int) -> N
 
 
 def _reject_muon(values: ConfigValues, quirks: ReleaseQuirks) -> None:
-    """Reject Muon in releases that differ: before 0.18.3, 0.19.0 to 0.19.7, and stage 3 before 0.19.8."""
+    """Reject Muon before 0.18.3 and from 0.19.0 to 0.19.7, and at stage 3 before 0.19.8, where it differs."""
     if quirks.muon_stops_without_share_of_group:
         why = "DeepSpeed raises `list index out of range` on a rank without a share of a group"
         raise NotModelledError(f"the optimizer `Muon` is not supported before 0.18.3: {why}")
@@ -305,7 +305,7 @@ def _reject_muon(values: ConfigValues, quirks: ReleaseQuirks) -> None:
 
 
 def _reject_half_masters(values: ConfigValues) -> None:
-    """Reject half-precision master weights if DeepSpeed does, or if no recorded engine uses them."""
+    """Reject half-precision master weights if DeepSpeed does, or if no engine with them was measured."""
     half = values.half_dtype
     key = f"{half}.{half}_master_weights_and_grads"
     if not half or not values.flag(key):
@@ -355,10 +355,10 @@ _AUTOTP_FAMILIES = {
 
 
 def reject_model(arch: Architecture, batch: MicroBatch) -> None:
-    """Reject a model, or sizes of it, for which the run's parallelism has no estimate.
+    """Reject a model, or model sizes, for which the run's parallelism has no estimate.
 
     Raises:
-        NotModelledError: DeepSpeed or Ulysses rejects the model, or no engine was measured.
+        NotModelledError: DeepSpeed or Ulysses rejects the model, or its engine was never measured.
     """
     parallel = {ULYSSES: batch.sp_size, AUTOEP: batch.ep_size, AUTOTP: batch.tensor_parallel.size}
     for key, size in parallel.items():
@@ -426,7 +426,7 @@ def _reject_autotp_model(arch: Architecture, batch: MicroBatch) -> None:
 
 
 def _reject_uneven_shards(arch: Architecture, sharing: TensorParallelSettings) -> None:
-    """Reject sizes that ranks cannot share evenly, because ranks would then use different amounts of memory."""
+    """Reject sizes that do not divide evenly among ranks, which would then use different amounts of memory."""
     sizes = {"heads": arch.num_heads, "key/value heads": arch.num_kv_heads}
     sizes |= {} if arch.num_experts else {"MLP elements": arch.intermediate_size}
     sizes |= {"vocabulary entries": arch.vocab_size} if sharing.shards_lm_head(arch.has_qk_norms) else {}
@@ -520,11 +520,11 @@ def _reject_quantized(setup: EngineSetup, tape: ForwardTape) -> None:
 
 
 def reject_uneven_gather(setup: EngineSetup, weights: Sequence[ModelParameter], second: bool) -> None:
-    """Reject a gather of several modules whose shards add up to an unaligned size.
+    """Reject a gather of several modules whose shards add up to an unaligned numel.
 
-    With `zero_hpz_partition_size` the first forward pass gathers module by module from the secondary
-    partition. The step drops that copy, and later passes gather shards of several modules at once: one module
-    alone may be uneven.
+    With `zero_hpz_partition_size`, the first forward pass gathers module by module from the secondary partition, so a
+    single module may be uneven. The step drops that partition, and later passes gather shards of several modules at
+    once.
 
     Raises:
         NotModelledError: the shards of the gather are not aligned.
@@ -542,7 +542,7 @@ def _uneven_error(part: UnevenShard) -> NotModelledError:
 
 
 def _reject_mistyped_grads(setup: EngineSetup, tape: ForwardTape) -> None:
-    """Reject communication dtypes with which the first backward pass of stages 1 and 2 fails."""
+    """Reject communication dtypes that make the first backward pass of stages 1 and 2 fail."""
     if setup.is_unsharded or setup.stage == 3 or setup.uses_bf16_optimizer:
         return
     casts_late = (
@@ -589,7 +589,7 @@ def _reject_small_bucket(
 
 
 def _reject_muon_shapes(setup: EngineSetup, tape: ForwardTape) -> None:
-    """Reject experts with Muon, since `BF16_Optimizer` supports only 2D matrices (`_prepare_muon_updates`)."""
+    """Reject experts with Muon, because `BF16_Optimizer` supports only 2D matrices (`_prepare_muon_updates`)."""
     if not (setup.optimizer.muon_method and setup.uses_bf16_optimizer):
         return
     matrices = (weight for weight in tape.weights if weight.requires_grad and is_muon(weight))

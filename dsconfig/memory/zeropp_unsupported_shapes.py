@@ -25,9 +25,9 @@ def padded_shard_numel(numel: int, ranks: int, parts: int) -> int:
 def find_uneven_shard(parameters: Iterable[tuple[str, int]], ranks: int, parts: int) -> UnevenShard | None:
     """Find the first module whose shards are not a multiple of the quantizer's alignment.
 
-    `parameters` are pairs of module name and numel. In the first pass, stage 3 gathers each module on its own
-    (`PartitionedParameterCoordinator.fetch_sub_module`, runtime/zero/partitioned_param_coordinator.py), from
-    shards of all ranks or from the secondary partition of a node (`_partition_param_sec`).
+    `parameters` are pairs of a module name and a numel. In the first pass, stage 3 gathers each module separately
+    (`PartitionedParameterCoordinator.fetch_sub_module`, runtime/zero/partitioned_param_coordinator.py), from shards of
+    all ranks or from the secondary partition of a node (`_partition_param_sec`).
     """
     numel_by_module: dict[str, int] = {}
     for module, numel in parameters:
@@ -43,7 +43,7 @@ def find_uneven_shard(parameters: Iterable[tuple[str, int]], ranks: int, parts: 
 
 
 class ShardPastParameterEnd(NamedTuple):
-    """A parameter so small that the last rank's secondary shard would start past its end."""
+    """A parameter so small that the secondary shard of the last rank would start past its end."""
 
     name: str
     numel: int
@@ -53,7 +53,7 @@ class ShardPastParameterEnd(NamedTuple):
 def find_shard_past_parameter_end(
     parameters: Iterable[tuple[str, int]], ranks: int, secondary: int
 ) -> ShardPastParameterEnd | None:
-    """Find the first parameter whose last secondary shard would start past the parameter's end.
+    """Find the first parameter whose last secondary shard would start past the end of the parameter.
 
     Up to 0.19.4, DeepSpeed narrows the parameter there, and torch raises. Source:
     `runtime/zero/partition_parameters.py:Init._partition_param_sec`.

@@ -1,7 +1,7 @@
 """Typed model of the DeepSpeed config over all releases, one module per topic.
 
-Importing this package imports none of its modules: a class is imported when its name is first used. Type
-checkers read the stub beside this file.
+Importing this package imports none of its modules: a class is imported when its name is first used. Type checkers read
+the stub next to this file.
 """
 
 _OTHER_NAMES = {

@@ -9,7 +9,7 @@ from dsconfig.model.section import RootKeys, Section
 
 
 class Aio(Section):
-    """Asynchronous NVMe reads and writes, as ZeRO-Infinity and the fast checkpoint writer use them."""
+    """Asynchronous NVMe reads and writes, used by ZeRO-Infinity and the fast checkpoint writer."""
 
     SOURCE = "runtime/swap_tensor/aio_config.py:get_aio_config"
 

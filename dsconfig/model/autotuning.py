@@ -11,7 +11,7 @@ _Directory = Annotated[str, Field(min_length=1)]
 
 
 class ModelInfo(Section):
-    """Size of the model, which the tuner otherwise determines with a profiling run."""
+    """Size of the model; without it, the tuner determines the size in a profiling run."""
 
     SOURCE = "autotuning/config.py:get_model_info_config"
 

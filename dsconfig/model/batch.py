@@ -1,4 +1,4 @@
-"""Batch triplet, and the other keys that determine the number of samples per optimizer step."""
+"""The batch triplet, and other keys that determine the number of samples per optimizer step."""
 
 from typing import Annotated
 
@@ -7,7 +7,7 @@ from dsconfig.model.section import DERIVED, Auto, PositiveInt, RootKeys
 
 
 class BatchRootKeys(RootKeys):
-    """Root keys about batches: of the first three, two decide the third."""
+    """Root keys about batches. The first three form the batch triplet: any two determine the third."""
 
     train_batch_size: Annotated[
         PositiveInt | Auto | None,

@@ -49,7 +49,7 @@ class BuildProblem(NamedTuple):
 
 
 class BuildError(ValueError):
-    """A section cannot be built from the given values; `problems` lists the fields and what they accept."""
+    """A section cannot be built from the given values; `problems` lists the fields and the values they accept."""
 
     def __init__(self, section: str, problems: Iterable[BuildProblem]) -> None:
         self.section, self.problems = section, tuple(problems)
@@ -65,7 +65,7 @@ class BuildError(ValueError):
 
 
 def build_error(section: str, error: ValidationError) -> BuildError:
-    """Convert an error from `translate_pydantic_error` to the error for users."""
+    """Convert an error of `translate_pydantic_error` to the public `BuildError`."""
     return BuildError(section, (_problem_from_details(each) for each in error.errors(include_url=False)))
 
 
@@ -79,13 +79,13 @@ def _problem_from_details(details: ErrorDetails) -> BuildProblem:
 def translate_pydantic_error(
     section: str, keys: Mapping[str, KeyInfo], data: Mapping[str, object], error: ValidationError
 ) -> ValidationError:
-    """Translate a pydantic error into one with an entry per field, in terms of the config.
+    """Translate a pydantic error into one that has one entry per field and names keys as in the config.
 
     Args:
         section: name of the section class.
         keys: keys of the section, by attribute.
         data: the values from which the section was built, by attribute or alias.
-        error: the error of pydantic, in which the entries of inner sections have already been translated.
+        error: pydantic's error; its entries about inner sections are translated already.
     """
     by_field: dict[object, list[ErrorDetails]] = {}
     for details in error.errors(include_url=False):
@@ -133,7 +133,7 @@ def _error_entries_of_field(
 
 
 def _add_required_length(errors: list[ErrorDetails], accepted: str) -> str:
-    """Return the description of accepted values, extended by a list's required length."""
+    """Add the length that a list must have to the description of accepted values."""
     for details in errors:
         if details["type"] in ("too_short", "too_long"):  # each list of the model has one length
             context = details["ctx"]
@@ -194,7 +194,7 @@ def _error_entry(path: KeyPath, message: str, value: object, context: dict[str, 
 
 
 def _path_of_entry(details: ErrorDetails, data: Json) -> KeyPath:
-    """Return the path of an inner section's entry, without the validator names that pydantic inserts."""
+    """Return the path of an entry about an inner section, without the validator names that pydantic inserts."""
     location = details["loc"]
     steps_inside = location[len(location) - details["ctx"]["length"] :]
     steps: list[str | int] = []
@@ -224,13 +224,13 @@ def _join_with_or(texts: list[str]) -> str:
 
 
 def _values_of_closed_set(arm: Spec) -> list[Json]:
-    """Return the allowed values of a union arm, if they are a closed set."""
+    """Return the allowed values of a union member if they form a closed set."""
     few: dict[str, list[Json]] = {"bool": [True, False], "null": [None]}
     return few.get(arm[0], list(arm[1:]) if arm[0] == "enum" else [])
 
 
 def _display_value(value: object) -> str:
-    """Return a value for a message, shortened if long, or its type if JSON cannot represent it."""
+    """Return a value for a message, shortened if long; if JSON cannot represent it, return its type."""
     try:
         converted = to_json_value(value)
     except NotJsonError as error:
@@ -263,7 +263,7 @@ class SectionInput:
     """Problems with the values that pydantic does not report."""
 
     def to_error(self, section: type[BaseModel], error: ValidationError | None) -> ValidationError:
-        """Convert the problems to an error with one entry per field, in terms of the config."""
+        """Convert the problems to an error that has one entry per field and names keys as in the config."""
         if error is not None:
             reported = {line["loc"][:1] for line in self.wrong}
             new = entries_of_error(
@@ -295,7 +295,7 @@ def convert_section_input(
 ) -> SectionInput:
     """Convert the values of a section to JSON, including `2e8`, paths, enums and tuples.
 
-    `editor_keys`, and remarks next to them, are kept although DeepSpeed does not know them.
+    `editor_keys`, such as `$schema`, and keys used as comments are kept, although DeepSpeed does not know them.
     """
     keys, section_input = keys_of_section_or_base(section), SectionInput()
     key_by_alias = {alias: info.name for info in keys.values() for alias, _ in info.aliases}
@@ -331,7 +331,7 @@ def _convert_params(section: type[BaseModel], section_input: SectionInput) -> No
 
 
 def params_as_class(section: type[BaseModel], type_: object, params: object) -> object:
-    """Convert `params` to the params class of `type_`; return them unchanged for a type that DeepSpeed lacks.
+    """Convert `params` to the params class of `type_`; params of a type that DeepSpeed does not have are unchanged.
 
     Raises:
         ValidationError: the params class does not accept the params.

@@ -11,7 +11,7 @@ from dsconfig.model.section import ABSENT, Fraction, RootKeys, Section
 
 
 class CompressionGroup(Section):
-    """Modules that are compressed alike; each technique adds its `params`."""
+    """Modules that are compressed with the same settings; each technique adds its `params`."""
 
     modules: Annotated[list[str] | str, Key(since="0.7.0", until="0.19.6")] = "*"
     """Regular expressions for the names of the modules; the default matches all."""
@@ -20,7 +20,7 @@ class CompressionGroup(Section):
 
 
 class DenseRatio(Section):
-    """Parameters of a pruned group."""
+    """Params of a group that is pruned."""
 
     SOURCE = "compression/config.py:get_params"
 
@@ -34,7 +34,7 @@ _GRIDS = (("symmetric", "range centered at zero"), ("asymmetric", "range from mi
 
 
 class MixedFp16(Section):
-    """Blend of fp16 and quantized weights that moves towards the quantized ones."""
+    """Mixture of fp16 and quantized weights that gradually shifts to the quantized ones."""
 
     SOURCE = "compression/config.py:get_weight_quantization_shared_parameters"
 
@@ -87,7 +87,7 @@ class WeightParameters(Section):
 
 
 class WeightBits(Section):
-    """Numbers of bits of a group of weights."""
+    """Bit widths of a group of weights."""
 
     SOURCE = "compression/config.py:get_weight_quantization_different_groups"
 
@@ -159,7 +159,7 @@ class ActivationParameters(Section):
 
 
 class ActivationBits(Section):
-    """Number of bits of a group of activations."""
+    """Bit width of a group of activations."""
 
     SOURCE = "compression/config.py:get_activation_quantization_different_groups"
 
@@ -220,14 +220,14 @@ class _PruningParameters(Section):
 
 
 class _PruningGroup(CompressionGroup):
-    """Modules that are pruned alike."""
+    """Modules that are pruned with the same settings."""
 
     params: Annotated[DenseRatio, Key(since="0.7.0", until="0.19.6")]
     """Fraction that is kept."""
 
 
 class SparsePruningParameters(_PruningParameters):
-    """Settings for all groups of individual weights."""
+    """Settings for all groups of the pruning of individual weights."""
 
     SOURCE = "compression/config.py:get_sparse_pruning_shared_parameters"
 
@@ -283,7 +283,7 @@ class SparsePruning(Section):
 
 
 class RowPruningParameters(_PruningParameters):
-    """Settings for all groups of rows."""
+    """Settings for all groups of row pruning."""
 
     SOURCE = "compression/config.py:get_row_pruning_shared_parameters"
 
@@ -314,7 +314,7 @@ class RowPruning(Section):
 
 
 class HeadPruningParameters(_PruningParameters):
-    """Settings for all groups of attention heads."""
+    """Settings for all groups of attention head pruning."""
 
     SOURCE = "compression/config.py:get_head_pruning_shared_parameters"
 
@@ -347,7 +347,7 @@ class HeadPruning(Section):
 
 
 class ChannelPruningParameters(_PruningParameters):
-    """Settings for all groups of channels."""
+    """Settings for all groups of channel pruning."""
 
     SOURCE = "compression/config.py:get_channel_pruning_shared_parameters"
 
@@ -385,7 +385,7 @@ class ChannelPruning(Section):
 
 
 class LayerReduction(Section):
-    """Layer reduction, used if `init_compression` gets a teacher model; all keys are then required."""
+    """Layer reduction, used if `init_compression` receives a teacher model; all keys are then required."""
 
     SOURCE = "compression/compress.py:student_initialization"
     READS = (SectionReading("hand", since="0.7.0", unknown="kept"),)

@@ -15,7 +15,7 @@ from dsconfig.model.to_json_value import JSON_VALUE, NotJsonError, to_json_value
 
 
 class ConfigDifference(NamedTuple):
-    """A key in which two configs differ; None stands for an absent key."""
+    """A key that differs between two configs; the value None stands for an absent key."""
 
     path: KeyPath
     kind: Literal["added", "removed", "changed"]
@@ -101,7 +101,7 @@ def set_value_by_path(section: Section, path: tuple[str, ...], value: object) ->
 
 
 def iter_values_with_paths(changes: object, separator: str) -> Iterator[tuple[tuple[str, ...], object]]:
-    """Yield values with their paths, given as tuples of keys or as keys joined by `separator`.
+    """Yield values with their paths, which may be tuples of keys or keys joined by `separator`.
 
     Raises:
         TypeError: the argument is not a mapping, or a path is neither a tuple nor a string.
@@ -118,10 +118,10 @@ def iter_values_with_paths(changes: object, separator: str) -> Iterator[tuple[tu
 
 
 def merge_into_section(section: Section, other: Section | Mapping[str, object]) -> None:
-    """Merge `other` into a section, key by key even in inner sections; `other` takes precedence.
+    """Merge `other` into a section, key by key also in inner sections; `other` takes precedence.
 
-    Params belong to one type: if the type changes, the old params are removed. Values of another section are not
-    validated, because it may come from a file; values of a mapping are.
+    Params belong to a type: if the type changes, the old params are removed. The values of a mapping are validated;
+    those of a section are not, because it may come from a file.
 
     Raises:
         BuildError: a key is unknown, or does not accept its value.
@@ -162,7 +162,7 @@ def _changes_params_type(section: Section, new: object) -> bool:
 
 
 def _merge_json_objects(below: Mapping[str, Json], above: Mapping[str, Json]) -> JsonObject:
-    """Merge two JSON objects, of which `above` takes precedence."""
+    """Merge two JSON objects; the values in `above` take precedence."""
     merged = dict(below)
     for key, value in above.items():
         old = merged.get(key)
@@ -196,6 +196,6 @@ def _assign_attribute(section: Section, name: str | None, key: str, value: objec
 
 
 def _error_in_outer_section(section: Section, key: str, error: BuildError) -> BuildError:
-    """Convert an inner section's error to one of the outer section, with full paths."""
+    """Convert an error about an inner section to one about the outer section, with full paths."""
     problems = (each._replace(path=f"{key}.{each.path}") for each in error.problems)
     return BuildError(type(section).__name__, problems)

@@ -1,4 +1,4 @@
-"""Data efficiency: selection of the samples of a batch, and routing of tokens through layers."""
+"""Data efficiency: selection of samples for a batch, and routing of tokens through layers."""
 
 from typing import Annotated, Literal, TypeAlias
 
@@ -22,7 +22,7 @@ _KEPT = (SectionReading("hand", since="0.5.0", unknown="kept"),)
 
 
 class LengthSchedule(Section):
-    """Parameters of the pacing function; `schedule_type` determines which are required."""
+    """Parameters of the pacing function; `schedule_type` determines which of them are required."""
 
     SOURCE = "runtime/data_pipeline/curriculum_scheduler.py:CurriculumScheduler.__init__"
     READS = _KEPT
@@ -162,7 +162,7 @@ _SAMPLER = "runtime/data_pipeline/data_sampling/data_sampler.py:DeepSpeedDataSam
 
 
 class MetricSchedule(Section):
-    """Parameters of the pacing function; `schedule_type` determines which are required."""
+    """Parameters of the pacing function; `schedule_type` determines which of them are required."""
 
     SOURCE = "runtime/data_pipeline/curriculum_scheduler.py:CurriculumScheduler.__init__"
     READS = (SectionReading("hand", since="0.8.0", unknown="kept"),)
@@ -272,7 +272,7 @@ class MetricCurriculum(Section):
 class DynamicBatching(Section):
     """Batches of varying size that hold about the same number of tokens.
 
-    Unlike other sections read by hand, this one converts its values with bool(), int() and str().
+    Unlike in other sections that are not pydantic models, values are converted with bool(), int() and str().
     """
 
     SOURCE = "runtime/data_pipeline/config.py:get_dynamic_batching"
@@ -403,7 +403,7 @@ class TokenSchedule(Section):
 
 
 class LayerTokenLearningRate(Section):
-    """Learning-rate schedule by consumed layer tokens; DeepSpeed never implemented it."""
+    """Learning-rate schedule by consumed layer tokens, which DeepSpeed never implemented."""
 
     SOURCE = "runtime/data_pipeline/data_routing/scheduler.py:RandomLTDScheduler.__init__"
     READS = _ROUTING_KEPT

@@ -1,4 +1,4 @@
-"""Elastic training: a global batch size that many GPU counts can share."""
+"""Elastic training: a global batch size that works with many numbers of GPUs."""
 
 from typing import Annotated
 
@@ -9,7 +9,7 @@ from dsconfig.model.section import NonNegativeInt, PositiveInt, RootKeys, Sectio
 
 
 class Elasticity(Section):
-    """Computes the batch sizes, so that a job can continue with more or fewer GPUs.
+    """Elastic training: batch sizes are computed so that a job can continue with more or fewer GPUs.
 
     Keys are checked only while `enabled` is true.
     """

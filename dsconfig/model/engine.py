@@ -1,4 +1,4 @@
-"""Root keys of the training engine: clipping, logging, and which optimizers it accepts."""
+"""Root keys of the training engine: clipping, logging, and the optimizers that it accepts."""
 
 from typing import Annotated, ClassVar, Literal
 

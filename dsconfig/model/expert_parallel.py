@@ -11,7 +11,7 @@ from dsconfig.model.section import ABSENT, Auto, NonNegativeInt, PositiveInt, Ro
 class ExpertParallel(Section):
     """Expert parallelism (AutoEP). Not validated until the engine starts, and then only if `enabled`.
 
-    The names and patterns describe a model family that no preset covers; with a preset they override it.
+    The names and patterns describe a model family without a preset, or override those of a preset.
     """
 
     SOURCE = "module_inject/auto_ep_config.py:parse_autoep_config"

@@ -136,7 +136,7 @@ class InferenceQuantization(Section):
 
 
 class InferenceCheckpoint(Section):
-    """Checkpoint paths. DeepSpeed parses them, but the engine reads the keys of the same names at the top level."""
+    """Checkpoint paths. DeepSpeed parses them, but the engine reads the top-level keys of the same names."""
 
     SOURCE = "inference/config.py:InferenceCheckpointConfig"
     READS = _STRICT

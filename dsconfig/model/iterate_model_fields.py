@@ -1,6 +1,6 @@
 """Iterate over the section classes of the model, their fields, types and docstrings.
 
-The key table, the descriptions, the stubs and the typed API are derived from these iterators.
+The key table, the descriptions, the stubs and the typed API are generated from them.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def iter_fields_of_section(section: type[Section]) -> Iterator[ModelField]:
 def iter_field_paths(
     root: type[Section], parent: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], ModelField]]:
-    """Yield every field with its path, parents first, but not the fields inside lists and free-form objects."""
+    """Yield every field with its path, parents first, except fields inside lists and free-form objects."""
     for field in iter_fields_of_section(root):
         path = (*parent, field.name)
         yield path, field
@@ -77,7 +77,7 @@ def iter_field_paths(
 
 
 def union_arms(annotation: object) -> Iterator[object]:
-    """Yield the types of a union, without `Annotated` wrappers."""
+    """Yield the members of a union, without `Annotated` wrappers."""
     if get_origin(annotation) in (list, dict) or not get_args(annotation):
         yield annotation
     else:
@@ -86,7 +86,7 @@ def union_arms(annotation: object) -> Iterator[object]:
 
 
 def iter_sections(root: type[Section]) -> Iterator[type[Section]]:
-    """Yield `root` and every section class reachable from it once, depth first."""
+    """Yield `root` and every section class reachable from it, depth first, each once."""
     names: set[str] = set()
     stack = [root]
     while stack:
@@ -171,7 +171,7 @@ def spec_of_annotation(annotation: object) -> Spec:
 
 
 def spec_without_auto(spec: Spec) -> Spec:
-    """Return the spec without the arm for "auto"."""
+    """Return a spec without the union member for "auto"."""
     if spec[0] != "union":
         return spec
     arms = [arm for arm in spec[1:] if arm != ("enum", "auto")]
@@ -204,7 +204,7 @@ _GENERIC: dict[object, Callable[[tuple[object, ...]], Spec]] = {
 
 
 def _add_bounds_to_spec(spec: Spec, metadata: list[object]) -> Spec:
-    """Return `spec` with the bounds from `metadata`, which pydantic or annotated_types define."""
+    """Return `spec` with the bounds in `metadata`, which come from pydantic or annotated_types."""
     bounds: JsonObject = {}
     for item in metadata:
         parts = item.metadata if isinstance(item, FieldInfo) else [item]

@@ -26,7 +26,7 @@ Build: TypeAlias = Literal["gpu", "cpu", "torch"]
 
 @dataclass(frozen=True, slots=True)
 class KeyAlias:
-    """Another name under which some releases read a key."""
+    """Another name for a key, which some releases read."""
 
     name: str
     since: str
@@ -45,7 +45,7 @@ class EarlierType:
 class NonObjectValues:
     """JSON values other than objects that releases accept for a section.
 
-    Only sections that DeepSpeed reads by hand need it; for a pydantic section, the type of the field suffices.
+    Only sections that are not pydantic models in DeepSpeed need this; otherwise the type of the field says it.
     """
 
     shapes: tuple[Shape, ...]
@@ -63,7 +63,7 @@ class AcceptingClasses:
 
 @dataclass(frozen=True, slots=True)
 class BooleanReplacement:
-    """How to rewrite a boolean key: if true, its replacement is set to `value`; if false, it is removed."""
+    """How to replace a deprecated boolean key: set its replacement to `value` if the key is true, else remove it."""
 
     value: Json
 
@@ -79,9 +79,8 @@ ANYTHING = NonObjectValues(ANY_SHAPE)
 class Key:
     """Metadata of a key beyond its type, default and description.
 
-    `since` and `until` are the first and last release that read the key (`until` None: it is still read);
-    `spans` replaces them where a key came, went and came back. `source` is the DeepSpeed file and symbol
-    that reads it.
+    `since` and `until` are the first and last release that read the key; `until` is None if the key is still read.
+    `spans` replaces them if a key was removed and added again. `source` is the DeepSpeed file and symbol that reads it.
     """
 
     since: str
@@ -153,9 +152,9 @@ class Key:
 class SectionReading:
     """How the releases from `since` to `until` read a section.
 
-    `by` is "hand" (dictionary look-ups, no conversion) or "pydantic" (1 up to 0.14.5, 2 from 0.15.0 on).
-    `unknown` says what happens to keys that the section does not know. `drops_auto`: keys whose value is the
-    string "auto" are removed before reading, so that their defaults apply.
+    `by` is "hand" (dictionary look-ups, no conversion) or "pydantic" (1 up to 0.14.5, 2 from 0.15.0 on). `unknown` says
+    what happens to keys that the section does not know. If `drops_auto`, keys whose value is the string "auto" are
+    removed before reading, so their defaults apply.
     """
 
     by: Literal["hand", "pydantic"]

@@ -57,11 +57,11 @@ class KeyDescription(NamedTuple):
         return " ".join(filter(None, (self.prose, *(f"{fact.title}: {fact.text}." for fact in self.facts))))
 
     def with_facts_titled(self, *titles: str) -> KeyDescription:
-        """Return the description with only the facts of these titles."""
+        """Return the description with only those facts that have one of these titles."""
         return self._replace(facts=tuple(fact for fact in self.facts if fact.title in titles))
 
     def without_history(self) -> KeyDescription:
-        """Return the description without facts about earlier releases only."""
+        """Return the description without facts that concern only earlier releases."""
         return self._replace(facts=tuple(fact for fact in self.facts if not fact.is_history))
 
 
@@ -72,7 +72,7 @@ def describe_key(
 
     Args:
         info: the key.
-        view: the key as one release reads it; its type and default then replace those of the newest release.
+        view: the key as one release reads it, to show the type and default of that release instead of the newest.
         release: the name of that release, to be shown with the default.
         alias: the name that the config uses, if it is not the key's own.
     """
@@ -128,7 +128,7 @@ def key_prose(info: KeyInfo) -> str:
 
 
 def key_summary(infos: Iterable[KeyInfo]) -> str:
-    """Return the first sentence about a key without its period; `infos` are its variants by section type."""
+    """Return the first sentence about a key without its period; `infos` are the key's variants by section type."""
     infos = list(infos)
     last = max(releases.last for info in infos for releases in info.spans)
     end = f" (up to {release_name(last)})" if last < NEVER else ""
@@ -150,7 +150,7 @@ def value_meanings(info: KeyInfo) -> tuple[tuple[Json, str], ...]:
 
 
 def meaning_of_value(info: KeyInfo, value: Json) -> str:
-    """Return the meaning of a value, or "" if it is not documented."""
+    """Return the meaning of a value, or an empty string if it is not documented."""
     # True equals 1, but a switch is not ZeRO stage 1.
     return next(
         (text for each, text in value_meanings(info) if each == value and type(each) is type(value)), ""
@@ -167,7 +167,7 @@ def deprecation_reason(info: KeyInfo, release: int) -> str | None:
 
 
 def replacement_hint(info: KeyInfo) -> str:
-    """Return the end of a message that names the key's replacement, or "" if it has none."""
+    """Return the end of a message that names the key's replacement; empty if there is none."""
     if not info.replaced_by:
         return ""
     is_phrase = " " in info.replaced_by or "(" in info.replaced_by
@@ -180,7 +180,7 @@ def replacement_hint(info: KeyInfo) -> str:
 def key_page(path: str) -> str | None:
     """Return the Markdown page of the key at a dotted path (`*` is any name), or None for an unknown key.
 
-    The page of a key that only inference configs have names that kind of config.
+    The page of a key that exists only in inference configs mentions them.
     """
     page = key_page_below_root(path, ROOT)
     if page is not None:
@@ -203,7 +203,7 @@ def key_page_below_root(path: str, root: str) -> str | None:
 
 
 def section_members(path: str, root: str = ROOT) -> dict[str, str]:
-    """Return the keys of the section at a dotted path, each with its summary, or none if the key is not a section."""
+    """Return the keys of the section at a dotted path with their summaries; empty if the key is not a section."""
     section = tuple(path.split("."))
     infos: dict[str, KeyInfo] = {}
     for steps, info in iter_keys(root=root):
@@ -213,7 +213,7 @@ def section_members(path: str, root: str = ROOT) -> dict[str, str]:
 
 
 def _descriptions_by_type(infos: list[KeyInfo]) -> Iterator[str]:
-    """Yield each distinct description with the optimizer or scheduler types to which it applies."""
+    """Yield each distinct description with the optimizer or scheduler types that it is about."""
     alike: dict[str, list[tuple[KeyInfo, TypeInfo | None]]] = {}
     for info in infos:
         # Releases and source are added below: they may differ where everything else agrees.
@@ -236,7 +236,7 @@ def _descriptions_by_type(infos: list[KeyInfo]) -> Iterator[str]:
 
 
 def _types_with_params_class(section: str) -> list[TypeInfo]:
-    """Return the optimizer or scheduler types whose params have this section class."""
+    """Return the optimizer or scheduler types whose params this section class describes."""
     kinds = [*types_of_section("Optimizer").values(), *types_of_section("Scheduler").values()]
     return [kind for kind in kinds if kind.params == section]
 
@@ -253,6 +253,6 @@ def _join_texts(texts: Iterable[str]) -> str:
 
 
 def deepspeed_source_of_key(info: KeyInfo) -> str:
-    """Return the DeepSpeed file and symbol in which the key is read."""
+    """Return the DeepSpeed file and symbol that read the key."""
     of_section, of_keys = SOURCES[info.section]
     return of_keys.get(info.name, of_section)

@@ -1,4 +1,4 @@
-"""The config's keys by section, path and release, in a table generated from the model.
+"""The config's keys by section, path and release.
 
 The table itself is generated from the model. Nothing here imports pydantic, so that a check starts quickly.
 """
@@ -24,12 +24,12 @@ INFERENCE_ROOT = "InferenceConfig"
 
 
 def root_section(consumer: str) -> str:
-    """Return the section class of the root of a config that the consumer loads."""
+    """Return the section class at the root of a config that the consumer loads."""
     return INFERENCE_ROOT if consumer == "inference" else ROOT
 
 
 def _inference_section(name: str) -> tuple[Any, ...]:
-    """Return the table of a section that only inference configs have; a check of other configs does not load it."""
+    """Return the table of a section that only inference configs have, loaded when it is first needed."""
     from dsconfig.model._generated.inference import SECTIONS as INFERENCE_SECTIONS
 
     return INFERENCE_SECTIONS[name]
@@ -115,7 +115,7 @@ class TypeInfo(NamedTuple):
 
 @cache
 def types_of_section(section: str) -> dict[str, TypeInfo]:
-    """Return the types that a section's `type` may name, by the name that DeepSpeed compares."""
+    """Return the types that the key `type` of a section may name, by the name that DeepSpeed compares."""
     return {
         word: TypeInfo(name, params, ReleaseInterval(first, last), *classes)
         for word, (name, params, first, last, *classes) in TYPES.get(section, {}).items()
@@ -123,7 +123,7 @@ def types_of_section(section: str) -> dict[str, TypeInfo]:
 
 
 def find_type(section: str, word: object) -> TypeInfo | None:
-    """Return the type with this name in any release, ignoring case for optimizers like DeepSpeed."""
+    """Return the type with this name in any release; as in DeepSpeed, case is ignored for optimizers."""
     if not isinstance(word, str):
         return None
     return types_of_section(section).get(word.lower() if section == "Optimizer" else word)
@@ -185,7 +185,7 @@ def keys_of_section_or_base(section: type) -> dict[str, KeyInfo]:
 
 @cache
 def secret_key_names() -> frozenset[str]:
-    """Return the names of keys whose values dsconfig never shows."""
+    """Return the names of keys whose values are never shown."""
     return frozenset(
         name
         for section in SECTIONS
@@ -204,7 +204,7 @@ _SECRET = "key|token|secret|passw|credential"
 
 @cache
 def child_section(spec: Spec) -> str | None:
-    """Return the section class of a type `X` or `X | None`, or None for other types."""
+    """Return the section class in a type `X` or `X | None`, or None for any other type."""
     if spec[0] == "section":
         return str(spec[1])
     if spec[0] == "union":
@@ -244,7 +244,7 @@ class SectionView(NamedTuple):
 
 @cache
 def section_view_of_release(name: str, release: int) -> SectionView:
-    """Return the section class as a release reads it (a number, see `dsconfig.core.releases`)."""
+    """Return a section class as one release, given by its number, reads it (see `dsconfig.core.releases`)."""
     borders = (SECTIONS.get(name) or _inference_section(name))[2]
     index = bisect_right(borders, release)
     return _section_view(
@@ -297,7 +297,7 @@ def may_release_read_path(path: KeyPath, release: int) -> bool:
 
 @cache
 def find_key(path: str, release: int, root: str = ROOT) -> tuple[KeyView | None, ReleaseInterval]:
-    """Return the key at a dotted path as the release reads it, and the releases that read the path in the same way.
+    """Return the key at a dotted path in a release, and the releases that read the path in the same way.
 
     The key is None if the release does not read it.
     """
@@ -318,7 +318,7 @@ def find_key(path: str, release: int, root: str = ROOT) -> tuple[KeyView | None,
 
 
 def keys_along_path(path: KeyPath) -> Iterator[KeyInfo]:
-    """Yield the keys along a path, stopping at the first that the model lacks."""
+    """Yield the keys along a path, up to the first one that the model does not have."""
     section: str | None = ROOT
     for word in path:
         info = keys_of_section_class(section).get(str(word)) if section else None
@@ -330,7 +330,7 @@ def keys_along_path(path: KeyPath) -> Iterator[KeyInfo]:
 
 @cache
 def _intended_keys_by_wrong_name() -> dict[tuple[str, str], tuple[str, KeyPath]]:
-    """Map each documented wrong name in a section to the section and path of the correct key."""
+    """Map each documented wrong name in a section to the section and path of the intended key."""
     right_keys: dict[tuple[str, str], tuple[str, KeyPath]] = {}
     for path, right_path in MISWRITTEN.items():
         parent, _, word = path.rpartition(".")
@@ -350,13 +350,13 @@ def _section_at_path(path: str) -> str:
 def intended_key(section: str, word: str) -> tuple[str, KeyPath] | None:
     """Return the section and path of the key meant by a name that no release has ever read.
 
-    The path is empty if there is no right key. Return None if the model does not list the name.
+    The path is empty if no key has that function. Return None if the model does not list the name.
     """
     return _intended_keys_by_wrong_name().get((section, word))
 
 
 def iter_keys(release: str | None = None, root: str = ROOT) -> Iterator[tuple[tuple[str, ...], KeyInfo]]:
-    """Yield every key with its path, parents first; `*` is a free-form name or a list element.
+    """Yield every key with its path, parents first; `*` stands for a free-form name or a list element.
 
     Given a release, yield only the keys that it reads. A path occurs once per section class that has it: the params of
     all optimizers share their paths.

@@ -30,7 +30,7 @@ Epsilon: TypeAlias = Annotated[float | Auto, Key(since="0.1.0", fills=("transfor
 
 
 class OptimizerParams(Section):
-    """Keyword arguments that all optimizer types share."""
+    """Params that all optimizer types share."""
 
     SOURCE = "runtime/config.py:get_optimizer_params"
     READS = (SectionReading("hand", unknown="kept"),)
@@ -52,7 +52,7 @@ class OptimizerParams(Section):
 
 
 class MomentParams(Section):
-    """The params of optimizers that average the gradient and its square, such as Adam."""
+    """Params of optimizers that keep averages of the gradient and of its square, such as Adam."""
 
     lr: Rate = 1e-3
     weight_decay: Decay = 0.0
@@ -165,7 +165,7 @@ class LambParams(MomentParams, OptimizerParams):
 
 
 class LionParams(OptimizerParams):
-    """Lion: updates by the sign of the momentum; half the state of Adam, and no `eps`."""
+    """Lion: updates by the sign of the momentum; it needs half the state of Adam, and no `eps`."""
 
     SOURCE = "ops/lion/fused_lion.py:FusedLion"
 
@@ -248,7 +248,7 @@ class MuonParams(OptimizerParams):
 
 
 class OneBitParams(MomentParams, OptimizerParams):
-    """Keyword arguments that the optimizers with compressed communication share; they reject ZeRO."""
+    """Params that the optimizers with compressed communication share; these optimizers do not work with ZeRO."""
 
     SOURCE = "runtime/fp16/onebit/adam.py:OnebitAdam"
 
@@ -285,7 +285,7 @@ class OneBitAdamParams(OneBitParams):
 
 
 class ZeroOneAdamParams(OneBitParams):
-    """0/1 Adam: compressed from the start, and without communication at every step."""
+    """0/1 Adam: communication is compressed from the start, and does not take place in every step."""
 
     SOURCE = "runtime/fp16/onebit/zoadam.py:ZeroOneAdam"
 
@@ -320,7 +320,7 @@ class OneBitLambParams(OneBitAdamParams):
 
 @dataclass(frozen=True, slots=True)
 class OptimizerTypeInfo:
-    """An optimizer type of DeepSpeed; case does not matter in its name."""
+    """An optimizer type of DeepSpeed, whose name is case-insensitive."""
 
     name: str
     params: type[OptimizerParams] | None

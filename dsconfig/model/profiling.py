@@ -1,4 +1,4 @@
-"""Profilers: FLOPS of the model, size and time of collectives, throughput of the engine."""
+"""Profilers: FLOPS of the model, sizes and times of collectives, throughput of the engine."""
 
 from typing import Annotated
 
@@ -9,7 +9,7 @@ from dsconfig.model.section import Names, RootKeys, Section
 
 
 class FlopsProfiler(Section):
-    """Counts operations, parameters and latency of each module during one step."""
+    """Reports the operations, parameters and latency of each module in one step."""
 
     SOURCE = "profiling/config.py:DeepSpeedFlopsProfilerConfig._initialize"
 

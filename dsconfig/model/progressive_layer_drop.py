@@ -9,7 +9,7 @@ from dsconfig.model.section import RootKeys, Section
 
 
 class ProgressiveLayerDrop(Section):
-    """Progressive layer drop. Both numbers are required if it is enabled; the defaults are never used."""
+    """Progressive layer drop. If it is enabled, both numbers are required, so their defaults are never used."""
 
     SOURCE = "runtime/progressive_layer_drop.py:ProgressiveLayerDrop.__init__"
     READS = (SectionReading("hand", unknown="kept"),)

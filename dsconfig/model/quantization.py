@@ -13,7 +13,7 @@ _GRIDS = (("symmetric", "range centered at zero"), ("asymmetric", "range from mi
 
 
 class Eigenvalue(Section):
-    """Curvature of each layer by power iteration: layers with small eigenvalues are quantized faster.
+    """Curvature of each layer by power iteration; layers with small eigenvalues are quantized faster.
 
     Releases 0.19.3 to 0.19.6 read the section again, but `enabled` then fails with an AssertionError.
     """
@@ -69,7 +69,7 @@ class Eigenvalue(Section):
 
 
 class QuantizeBits(Section):
-    """Initial and final number of bits."""
+    """Initial and final bit width."""
 
     SOURCE = "runtime/config.py:get_quantize_training"
 
@@ -81,7 +81,7 @@ class QuantizeBits(Section):
 
 
 class QuantizeSchedule(Section):
-    """When the number of bits decreases."""
+    """Schedule by which the bit width decreases."""
 
     SOURCE = "runtime/config.py:get_quantize_training"
 
@@ -124,7 +124,7 @@ class QuantizeAlgo(Section):
 
 
 class Fp16MixedQuantize(Section):
-    """Blend of fp16 and quantized weights that moves towards the quantized ones."""
+    """Mixture of fp16 and quantized weights that gradually shifts to the quantized ones."""
 
     SOURCE = "runtime/config.py:get_quantize_training"
 
@@ -135,7 +135,7 @@ class Fp16MixedQuantize(Section):
 
 
 class QuantizeTraining(Section):
-    """Mixture of Quantization, up to 0.6.7. From 0.7.0 `compression_training` does this."""
+    """Mixture of Quantization, up to 0.6.7; `compression_training` replaces it since 0.7.0."""
 
     SOURCE = "runtime/config.py:get_quantize_training"
 

@@ -28,7 +28,7 @@ _CURVES = (("log", "logarithmic: steep at first"), ("linear", "at a constant rat
 
 
 class SchedulerParams(Section):
-    """Keyword arguments that all of DeepSpeed's own schedulers share."""
+    """Params that all of DeepSpeed's own schedulers share."""
 
     SOURCE = "runtime/config.py:get_scheduler_params"
     READS = (SectionReading("hand", unknown="kept"),)
@@ -56,7 +56,7 @@ class LRRangeTestParams(SchedulerParams):
 
 
 class OneCycleParams(SchedulerParams):
-    """1cycle policy: increase, decrease, then decay slowly; the momentum moves in the opposite direction."""
+    """1cycle policy: increase, decrease, then slowly decay; the momentum changes in the opposite direction."""
 
     SOURCE = "runtime/lr_schedules.py:OneCycle"
 
@@ -146,7 +146,7 @@ class WarmupDecayLRParams(WarmupLRParams):
 
 
 class WarmupCosineLRParams(SchedulerParams):
-    """Warm up to the optimizer's learning rate, then follow a cosine; in fractions of that rate."""
+    """Warm up to the optimizer's learning rate, then follow a cosine; rates are fractions of that rate."""
 
     SOURCE = "runtime/lr_schedules.py:WarmupCosineLR"
 
@@ -181,7 +181,7 @@ class WarmupCosineLRParams(SchedulerParams):
 
 @dataclass(frozen=True, slots=True)
 class SchedulerTypeInfo:
-    """A scheduler type of DeepSpeed; case matters in its name."""
+    """A scheduler type of DeepSpeed, whose name is case-sensitive."""
 
     name: str
     params: type[SchedulerParams]

@@ -1,4 +1,4 @@
-"""`Section`, the base class of all config sections, `RootKeys`, that of groups of top-level keys, and field types.
+"""`Section`, the base class of config sections; `RootKeys`, the base class of top-level keys; and types of fields.
 
 No module that declares sections uses `from __future__ import annotations`: pydantic would evaluate each
 annotation again in every subclass, which takes an eighth of the import time of `Config`.
@@ -95,7 +95,7 @@ class Section(BaseModel):
     @model_validator(mode="wrap")
     @classmethod
     def _build_from_values(cls, data: Any, build: "ModelWrapValidatorHandler[Self]") -> "Self":
-        """Convert Python values to JSON and build the section, preserving spelling and key order."""
+        """Convert Python values to JSON and build the section, keeping spelling and key order."""
         if not isinstance(data, dict) or not data:
             return build(data)
         from dsconfig.model.build_section import convert_section_input
@@ -117,7 +117,7 @@ class Section(BaseModel):
 
     @classmethod
     def absent(cls) -> "Self":
-        """Return the section as if the config did not contain it, even without its required keys."""
+        """Return the section as if the config did not contain it, without its required keys."""
         return cls.model_construct()
 
     def to_dict(self) -> JsonObject:
@@ -130,7 +130,7 @@ class Section(BaseModel):
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False)
 
     def set_spelling(self, spelled: dict[str, str], extra: JsonObject, order: tuple[str, ...]) -> None:
-        """Store how the keys were spelled, the unknown keys, and the order of all keys."""
+        """Store the spelling of the keys, the unknown keys, and the order of all keys."""
         self._spelled, self._order = spelled, order
         if self.model_extra is None:  # the class does not allow unknown keys, but the file contains some
             self._unknown = extra
@@ -154,14 +154,14 @@ class Section(BaseModel):
         self.model_fields_set.discard(name)
 
     def set_unvalidated(self, name: str, value: object, spelling: str) -> None:
-        """Set an attribute to a value taken from another section, without validation."""
+        """Set an attribute to a value from another section, without validation."""
         if name not in self.model_fields_set and spelling != name:
             self._spelled[name] = spelling
         self.__dict__[name] = value
         self.model_fields_set.add(name)
 
     def set_keys(self) -> dict[str, tuple[str | None, object]]:
-        """Return the keys that were set, each with its attribute (None for unknown keys) and value."""
+        """Return the keys that were set, with the attribute (None for an unknown key) and value of each."""
         by_key: dict[str, tuple[str | None, object]] = {}
         values, spelled = self.__dict__, self._spelled
         for name, field in type(self).model_fields.items():
@@ -209,21 +209,21 @@ class RootKeys(Section):
 
 
 class _UnknownKeys(dict[str, object]):
-    """Unknown keys, which the repr of a section shows as `**{...}`."""
+    """Unknown keys, shown as `**{...}` in the repr of a section."""
 
     def __repr__(self) -> str:
         return f"**{super().__repr__()}"
 
 
 def is_section(annotation: object) -> TypeGuard[type[Section]]:
-    """Return whether an annotation is a section class; Python 3.10 treats `list[int]` as a `type`."""
+    """Return whether an annotation is a section class; in Python 3.10, `list[int]` also counts as a `type`."""
     return get_origin(annotation) is None and isinstance(annotation, type) and issubclass(annotation, Section)
 
 
 def _translate_build_error(
     section: type[Section], values: Mapping[str, object], error: ValidationError
 ) -> Exception:
-    """Translate a pydantic error into one in terms of the config."""
+    """Translate a pydantic error into one that names keys as in the config."""
     from dsconfig.model.build_section import KIND, build_error, translate_pydantic_error
     from dsconfig.model.key_table import keys_of_section_or_base
 
@@ -278,7 +278,7 @@ EXACT_INT = BeforeValidator(_reject_bool_as_int)
 
 @dataclass(frozen=True, slots=True)
 class TypeCheckedByDeepSpeed:
-    """Annotation with the type that DeepSpeed checks, where it differs from the Python type."""
+    """Annotation with the type that DeepSpeed checks, if it differs from the Python type."""
 
     spec: Spec
 

@@ -11,7 +11,7 @@ _STRICT = (SectionReading("pydantic", since="0.16.4", unknown="rejected", drops_
 
 
 class TensorParallelGroup(Section):
-    """Inner settings, shared with the inference engine's parser."""
+    """Inner settings, which DeepSpeed parses with the class of the inference engine."""
 
     SOURCE = "runtime/tensor_parallel/config.py:TPConfig"
     READS = _STRICT
@@ -28,7 +28,7 @@ class TensorParallelGroup(Section):
 
 
 class LayerSpec(Section):
-    """One partition rule."""
+    """A partition rule for some layers."""
 
     SOURCE = "module_inject/autotp_config.py:AutoTPConfig.from_dict"
 

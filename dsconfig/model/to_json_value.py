@@ -26,7 +26,7 @@ _DTYPES = {
 
 
 class NotJsonError(ValueError):
-    """JSON cannot represent a value; `path` is relative to the value being converted."""
+    """Raised if JSON cannot represent a value; `path` is relative to the value being converted."""
 
     def __init__(self, path: KeyPath, what: str) -> None:
         self.path, self.what, self.message = path, what, f"must be {JSON_VALUE}, not {what}"
@@ -59,7 +59,7 @@ def to_json_if_accepted(value: object, spec: Spec) -> Json:
 
 
 def to_json_value(value: object, path: KeyPath = ()) -> Json:
-    """Convert a value and everything in it to JSON, keeping section objects.
+    """Convert a value, and everything in it, to JSON, keeping section objects.
 
     Raises:
         NotJsonError: the value, or something in it, has no JSON representation.
@@ -93,7 +93,7 @@ def accepts_any_value(spec: Spec) -> bool:
 
 
 def _to_builtin_value(value: object) -> object:
-    """Return an enum member's value, or the built-in equivalent of a subclass such as `numpy.bool`."""
+    """Return the value of an enum member, or the built-in equivalent of a subclass such as `numpy.bool`."""
     if isinstance(value, Enum):
         value = value.value
     if isinstance(value, str) and type(value) is not str:

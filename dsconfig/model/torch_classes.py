@@ -1,8 +1,8 @@
 """The classes of `torch.optim` and `torch.optim.lr_scheduler` that a config can name, with their arguments.
 
-DeepSpeed looks up every type other than its own in these modules, where case matters (runtime/engine.py,
-`DeepSpeedEngine._is_supported_optimizer` and `_scheduler_from_config`). The lists are from PyTorch 2.13;
-`verbose` is an argument of schedulers in earlier versions.
+DeepSpeed looks up every type other than its own in these modules, with exact case (runtime/engine.py,
+`DeepSpeedEngine._is_supported_optimizer` and `_scheduler_from_config`). The lists are from PyTorch 2.13; `verbose` is
+an argument of schedulers in earlier versions.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dsconfig.core.json_types import NamedTuple
 
 
 class TorchClass(NamedTuple):
-    """The keyword arguments of a torch class, separated by spaces, except `params` or `optimizer`."""
+    """The keyword arguments of a torch class, separated by spaces, without `params` or `optimizer`."""
 
     optional: str
     required: str = ""

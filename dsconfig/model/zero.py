@@ -1,4 +1,4 @@
-"""ZeRO: sharding of optimizer state, gradients and parameters over the data-parallel ranks."""
+"""ZeRO: sharding of optimizer states, gradients and parameters over the data-parallel ranks."""
 
 from typing import Annotated, Literal, TypeAlias
 
@@ -66,7 +66,7 @@ class OffloadParam(Section):
 
 
 class OffloadOptimizer(Section):
-    """Offload of optimizer state; the update then runs on the CPU."""
+    """Offload of optimizer states; the update then runs on the CPU."""
 
     SOURCE = "runtime/zero/offload_config.py:DeepSpeedZeroOffloadOptimizerConfig"
     READS = OFFLOAD_READS
@@ -100,7 +100,7 @@ class OffloadOptimizer(Section):
 
 
 class ZenFlow(Section):
-    """Update the important gradient columns on the GPU at once, and the others later on the CPU."""
+    """Updates the most important gradient columns on the GPU at once, and the others later on the CPU."""
 
     SOURCE = "runtime/zenflow/zenflow_config.py:ZenFlowConfig"
     READS = (SectionReading("pydantic", since="0.17.5", unknown="rejected", drops_auto=True),)
@@ -180,7 +180,7 @@ class LeafModule(Section):
 
 
 class ZeroppLocoParam(Section):
-    """Error feedback for quantized gradients; not validated when the config is loaded."""
+    """Error feedback for quantized gradients. Not validated when the config is loaded."""
 
     SOURCE = "runtime/comm/coalesced_collectives.py:all_to_all_loco_quant_reduce"
     READS = (SectionReading("hand", since="0.16.2", unknown="kept"),)
@@ -196,7 +196,7 @@ _OFFLOAD = BooleanReplacement({"device": "cpu"})
 
 
 class ZeroOptimization(Section):
-    """Shard training state over the data-parallel ranks.
+    """Shards the training state over the data-parallel ranks.
 
     A higher stage needs less memory and more communication. Keys that begin with `stage3_` are also read
     without that prefix.

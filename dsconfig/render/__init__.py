@@ -23,6 +23,6 @@ UTF8 = ("github", "markdown")
 
 
 def renderer(name: str) -> Renderer:
-    """Return the renderer for a format, which consumes reports one by one and yields text to write."""
+    """Return the renderer for a format: a function that consumes reports one by one and yields text."""
     render: Renderer = import_module(f"dsconfig.render.{name}").render
     return render

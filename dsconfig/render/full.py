@@ -78,7 +78,7 @@ def _render_diagnostic(report: FileReport, diagnostic: Diagnostic, style: Termin
 
 
 def _line_number_width(diagnostic: Diagnostic) -> int:
-    """Return the width in columns of the largest line number shown for a diagnostic."""
+    """Return the width, in columns, of the largest line number shown for a diagnostic."""
     locations = [diagnostic.location, *(other.location for other in diagnostic.related)]
     return max((len(str(place.end_line)) for place in locations if place), default=1)
 
@@ -143,7 +143,7 @@ class SourceLine(NamedTuple):
 
 
 def source_lines(text: str, location: Location, style: TerminalStyle) -> Iterator[SourceLine | None]:
-    """Yield the first and last line of a location, with None for the lines in between."""
+    """Yield the first and the last line of a location, with None in between if lines are omitted."""
     width = style.width - GUTTER
     first = max(0, location.start - (location.column - 1))
     last = max(0, location.end - (location.end_column - 1))
@@ -183,7 +183,7 @@ def _source_line(
 
 
 def _line_end(text: str, start: int, width: int) -> int:
-    """Return where a line ends, or an offset beyond the visible part of a long line."""
+    """Return the end of a line, or of its visible part if it is long."""
     far = min(len(text), start + width + 1)
     ends = (text.find("\n", start, far), text.find("\r", start, far))
     return min((end for end in ends if end >= 0), default=far)
@@ -194,7 +194,7 @@ def _marker_width(shown: list[tuple[str, int]], start: int, stop: int) -> int:
 
 
 def _first_visible_character(shown: list[tuple[str, int]], start: int, width: int) -> int:
-    """Return the index of the first character to show, which is 0 unless the marker is far to the right."""
+    """Return the index of the first character to show: 0, unless the marker is far to the right."""
     if _marker_width(shown, 0, len(shown)) <= width or _marker_width(shown, 0, start) <= width // 2:
         return 0
     left, room = start, width // 3

@@ -1,4 +1,4 @@
-"""JSON output, version 1; fields may be added but never changed.
+"""JSON output, version 1; fields may be added, but not changed or removed.
 
 `path` is a list of keys and indices, as in Python. Locations are 1-based with an exclusive end and count columns in
 code points; they are null if there is no source text. The output is ASCII.

@@ -82,5 +82,5 @@ def _failed_test_case(name: str, diagnostic: Diagnostic) -> str:
 
 
 def _xml_text(text: str) -> str:
-    """Escape text for XML, which does not allow control characters in any form."""
+    """Escape text for XML, in which control characters are not allowed even if escaped."""
     return escape(escape_unprintable(text)).encode("ascii", "xmlcharrefreplace").decode("ascii")

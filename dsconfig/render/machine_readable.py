@@ -12,7 +12,7 @@ from dsconfig.core.diagnostic import Diagnostic
 
 
 def relative_path(name: str) -> str:
-    """Return a path relative to the repository root, or outside a repository, to the working directory.
+    """Return a path relative to the repository root, or outside any repository, to the working directory.
 
     Files elsewhere keep their absolute path, and names such as `<stdin>` stay as they are.
     """
@@ -47,7 +47,7 @@ def escape_file_name(name: str) -> str:
 
 
 def dump_json(value: object, indent: int | None = None, *, ascii: bool = True) -> str:
-    """Return `value` as JSON, escaping `##`, because CI services execute `##[group]` and the like."""
+    """Return `value` as JSON, with `##` escaped, because CI services execute commands such as `##[group]`."""
     return json.dumps(value, indent=indent, ensure_ascii=ascii).replace("##", r"#\u0023")
 
 
@@ -58,7 +58,7 @@ class Fingerprints:
         self.counts: Counter[str] = Counter()
 
     def of(self, name: str, diagnostic: Diagnostic) -> str:
-        """Return a hash of rule, file and key, plus a number if that combination repeats."""
+        """Return a hash of rule, file and key, with a number if the combination occurs more than once."""
         words = "\0".join((relative_path(name), diagnostic.code, diagnostic.dotted))
         from hashlib import sha256  # loads OpenSSL, which few formats need
 

@@ -23,7 +23,7 @@ LIMIT = 60_000
 
 
 def render(reports: Iterable[FileReport], target: CheckedReleases, style: TerminalStyle) -> Iterator[str]:  # noqa: ARG001  one shape for all
-    """Yield the totals, then the diagnostics of each file, or beyond `LIMIT` only their number."""
+    """Yield the totals, then the diagnostics of each file, and only the number of those beyond `LIMIT`."""
     kept = [each for each in reports if each.why_not_config is None]
     diagnostics = [each for report in kept for each in report.diagnostics]
     yield f"{MARK}\n{_totals_heading(diagnostics)}\n\n{_checked_files_line(kept)}\n"
@@ -80,7 +80,7 @@ def _format_line(location: Location) -> str:
 
 
 def _list_item(diagnostic: Diagnostic) -> str:
-    """Return a diagnostic's list item, with its help and fix as nested items."""
+    """Return the list item of a diagnostic, with its help and fix as nested items."""
     place = f" in {_format_line(diagnostic.location)}" if diagnostic.location else ""
     rule = f"[{diagnostic.code} {diagnostic.name}]({diagnostic.url})"
     message = _message_as_markdown(diagnostic.message)
@@ -117,7 +117,7 @@ def _code_span(text: str) -> str:
 
 
 def _escape_markdown(text: str) -> str:
-    """Escape plain text for Markdown, so that `@` does not mention a user either."""
+    """Escape plain text for Markdown; `@` is escaped too, so that it does not mention a user."""
     escaped = re.sub(r"([\\`*_\[\]<>&|~$!])", r"\\\1", text)
     # A comment interrupts mentions, references to issues, and links, which GitHub finds after it reads the markup.
     return re.sub(r"([@#:])(?=[\w/])|(?<=www)(?=\.)", r"\1<!-- -->", escaped)

@@ -24,7 +24,7 @@ _LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 
 
 def render(reports: Iterable[FileReport], target: CheckedReleases, style: TerminalStyle) -> Iterator[str]:  # noqa: ARG001  one shape for all
-    """Yield a log with one run, one result per line, which lists only rules with results."""
+    """Yield a log with one run and one result per line; it lists only the rules that have results."""
     rules: dict[str, tuple[int, dict[str, object]]] = {}
     fingerprints = Fingerprints()
     readers: list[dict[str, object]] = []
@@ -80,7 +80,7 @@ def _reporting_descriptor(diagnostic: Diagnostic, page: RulePage | None) -> dict
 
 
 def _notification(name: str, why: str) -> dict[str, object]:
-    """Return the notification that a file could not be checked."""
+    """Return the notification that says that a file could not be checked."""
     return {
         "level": "error",
         "message": {
@@ -91,7 +91,7 @@ def _notification(name: str, why: str) -> dict[str, object]:
 
 
 def _escape_links(text: str) -> str:
-    """Escape brackets in a message, in which SARIF reads `[text](address)` as a link (3.11.6)."""
+    """Escape brackets in a message, because SARIF reads `[text](address)` as a link (3.11.6)."""
     return text.replace("](", r"\](")
 
 
@@ -186,7 +186,7 @@ def _sarif_fixes(
 
 
 class _SarifRegions:
-    """Convert text ranges to SARIF regions with lines and columns."""
+    """Converts text ranges to SARIF regions, with lines and columns."""
 
     def __init__(self, text: str) -> None:
         self.starts = [0, *(end.end() for end in re.finditer(r"\r\n?|\n", text))]

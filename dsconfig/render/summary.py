@@ -30,8 +30,8 @@ def summary_line(
 ) -> str:
     """Return the summary line: `Checked 3 files against DeepSpeed 0.19.8 (latest known): 2 errors, 1 warning.`.
 
-    `counts` are by severity, and `suppressed`. `targets` counts the files by releases in words (see `against`),
-    and `readers` counts them by consumer.
+    `counts` has the number of diagnostics by severity, and of `suppressed` ones. `targets` counts the files by checked
+    releases, as text, and `readers` by consumer.
     """
     files = sum(targets.values())
     if not files:
@@ -50,7 +50,7 @@ def summary_line(
 
 
 def _format_consumers(readers: Sequence[tuple[DetectedConsumer, int]]) -> str:
-    """Describe the consumers of the files, or return "" if DeepSpeed loads all of them by default."""
+    """Describe the consumers of the files; empty if DeepSpeed loads all of them by default."""
     names = Counter[str]()
     for consumer, number in readers:
         names[consumer.name] += number
@@ -74,7 +74,7 @@ _MOST_SIZES = 3
 
 
 def format_working_world_sizes(sizes: Mapping[str, str], *, every: bool) -> list[str]:
-    """Return the world sizes at which each file's batch works, as lines for the whole run."""
+    """Return the world sizes for which the batch of each file is valid, as lines for the whole run."""
     if len(sizes) < 2:
         return [f"{name} works at these world sizes: {world_sizes}" for name, world_sizes in sizes.items()]
     shown = list(sizes.items())[: None if every else _MOST_SIZES]
@@ -114,8 +114,8 @@ def overview_of_rules(
 ) -> str:
     """Return the most frequent rules and where to start, or "" for a short report.
 
-    `fixable` is the number of diagnostics with a safe fix, and `errors` that of errors. `listed` leaves the rules
-    out, because `statistics` lists them.
+    `fixable` is the number of diagnostics with a safe fix, and `errors` the number of errors. With `listed`, the rules
+    are left out, because `statistics` lists them.
     """
     total = sum(rules.values())
     if total < LONG:
@@ -132,7 +132,7 @@ def overview_of_rules(
 
 
 def _first_step(rules: Mapping[tuple[str, str], int], fixable: int, errors: int) -> str:
-    """Return advice on the step that resolves the most problems with the least work."""
+    """Return advice on the step that resolves most problems with the least work."""
     total = sum(rules.values())
     if fixable:
         return f"`--fix` fixes {fixable} of {total} problems, and changes nothing that works"
@@ -143,7 +143,7 @@ def _first_step(rules: Mapping[tuple[str, str], int], fixable: int, errors: int)
 
 
 def count_noun(number: int, noun: str) -> str:
-    """Return a number with its noun, pluralized if needed."""
+    """Return a number with its noun, in the plural if needed."""
     if noun == "info":
         return f"{number} info"
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -37,11 +37,11 @@ class TerminalStyle(NamedTuple):
     """Whether the terminal supports hyperlinks."""
 
     def paint(self, text: str, tone: str) -> str:
-        """Return `text` in one of the tones in `CODES` if color is on, otherwise unchanged."""
+        """Return `text` in one of the tones of `CODES` if color is on, else unchanged."""
         return f"\x1b[{CODES[tone]}m{text}\x1b[0m" if self.color and text else text
 
     def link(self, text: str, url: str) -> str:
-        """Return `text` as a hyperlink (OSC 8) if the terminal supports them, otherwise unchanged."""
+        """Return `text` as a hyperlink (OSC 8) if the terminal supports it, else unchanged."""
         return f"\x1b]8;;{url}\x1b\\{text}\x1b]8;;\x1b\\" if self.links else text
 
 
@@ -57,13 +57,13 @@ def style_of(stream: TextIO, color: str = "auto") -> TerminalStyle:
 
 
 def use_utf8(stream: TextIO) -> None:
-    """Write UTF-8 into a file or pipe, for programs that read it; Windows would use the code page of the user."""
+    """Write UTF-8 to a file or pipe that a program reads; Windows would use the user's code page."""
     if hasattr(stream, "reconfigure") and not stream.isatty():
         stream.reconfigure(encoding="utf-8")
 
 
 def understands_escapes(stream: TextIO) -> bool:
-    """Return whether a terminal interprets escape sequences; a console of Windows is told to do so."""
+    """Return whether a terminal interprets escape sequences; on Windows, enable them in the console."""
     if os.name != "nt":
         return True
     import ctypes
@@ -95,14 +95,14 @@ def _uses_color(terminal: bool) -> bool:
 
 
 def _shows_links(colored: bool) -> bool:
-    """Return whether to print hyperlinks, which all terminals but the Linux console show or ignore."""
+    """Return whether to print hyperlinks, which every terminal except the Linux console shows or ignores."""
     if value := os.environ.get("FORCE_HYPERLINK"):
         return value != "0"
     return colored and os.environ.get("TERM") != "linux"
 
 
 def terminal_width(stream: TextIO | None = None) -> int:
-    """Return the width in columns from COLUMNS or the terminal, by default 100."""
+    """Return the width in columns from COLUMNS or the terminal; the default is 100."""
     value = os.environ.get("COLUMNS", "")
     if value.isdecimal() and int(value[:6]) > 0:
         return max(40, int(value[:6]))
@@ -120,7 +120,7 @@ TAB = 4
 def escape_unprintable(text: str) -> str:
     """Return `text` on a single line, with unprintable characters escaped.
 
-    Control characters, lone surrogates, direction marks and no-break spaces are escaped, and the start of commands
+    This includes control characters, lone surrogates, direction marks and no-break spaces, and the start of commands
     that CI services execute.
     """
     if not text.isprintable():
@@ -153,7 +153,7 @@ def is_agent_command(line: str) -> bool:
 
 
 def escape_invisible(line: str) -> str:
-    """Escape the invisible characters in a line of a file, except tabs and the line end."""
+    """Escape the invisible characters in a line of a file, except tabs and the line ending."""
     inner = line.removesuffix("\n")
     if inner.isprintable():
         return line
@@ -221,7 +221,7 @@ _INVISIBLE = r"\x1b\[[0-9;]*m|\x1b\]8;;[^\x1b]*\x1b\\"
 def wrap_line(text: str, style: TerminalStyle, hanging: int = 0) -> str:
     """Wrap a line to the width of the terminal, indenting all but the first line by `hanging` columns.
 
-    A word longer than a line is not broken: it may be a path that a user copies.
+    A word longer than a line is not broken, because it may be a path that a user copies.
     """
     if not style.wraps or len(text) <= style.width:
         return text
@@ -229,7 +229,7 @@ def wrap_line(text: str, style: TerminalStyle, hanging: int = 0) -> str:
 
 
 def wrap_lines(text: str, style: TerminalStyle) -> str:
-    """Wrap each line of a text separately, indenting continuation lines by two more columns."""
+    """Wrap each line of a text separately, indenting continuation lines by two columns."""
     if not style.wraps:
         return text
     lines = text.split("\n")
@@ -250,7 +250,7 @@ def _wrapped_lines(text: str, style: TerminalStyle, hanging: int) -> Iterator[st
 
 
 def _words_with_blanks(text: str) -> Iterator[tuple[str, str]]:
-    """Yield each word together with the blanks before it."""
+    """Yield each word with the blanks before it."""
     for match in re.finditer(r"( *)([^ ]*)", text):
         if match[0]:
             yield match[1], match[2]

@@ -1,4 +1,4 @@
-"""Derive the batch of a config: data-parallel size, triplet, elastic batch, or a formula for an unknown world size."""
+"""Derive the batch of a config: data-parallel size, triplet, elastic batch, or a formula without a world size."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class DerivedBatch:
 
 
 def derive_batch(raw: RawConfig, runtime: ResolutionTarget) -> DerivedBatch:
-    """Derive the batch as the release does, modifying the config in `raw`.
+    """Derive the batch as the release does, and write it to the config in `raw`.
 
     Raises:
         ResolveError: the release cannot derive a batch.
@@ -103,7 +103,7 @@ def _derive_plain_batch(
 
 
 def _ints_for_whole_floats(triplet: BatchTriplet) -> BatchTriplet:
-    """Convert whole floats in the triplet to ints; DeepSpeed computes 8 ranks / 2 as 4.0."""
+    """Convert whole floats in the triplet to ints, because DeepSpeed computes 8 ranks / 2 as 4.0."""
     values = [
         int(value) if isinstance(value, float) and value.is_integer() else value
         for value in triplet.values_in_key_order()
@@ -114,7 +114,7 @@ def _ints_for_whole_floats(triplet: BatchTriplet) -> BatchTriplet:
 def _match_sequence_key(
     config: JsonObject, runtime: ResolutionTarget, *, from_file: bool
 ) -> list[AutofillMessage]:
-    """Write the sequence-parallel size that divides the ranks to the resolved config."""
+    """Set the sequence-parallel size in the resolved config to the one by which the ranks are divided."""
     sp_size = runtime.requested.sp or 1
     if runtime.number < SEQUENCE_SINCE:
         return []
@@ -219,7 +219,7 @@ def _note_counted_degree(degree: ParallelDegree, ranks: int) -> AutofillMessage:
 
 
 def _note_launched_degrees(parallelism: Parallelism, runtime: ResolutionTarget) -> list[AutofillMessage]:
-    """Return a note about the parallel degrees that come from a launch file, if any."""
+    """Return a note about the parallel degrees set by a launch file, if any."""
     from_launch_file = [degrees for degrees in parallelism.dividing_degrees if not degrees.is_asked]
     if not from_launch_file:
         return []
@@ -336,9 +336,9 @@ def apply_elastic_plan(
 ) -> tuple[JsonObject, int, list[AutofillMessage]]:
     """Replace the `elasticity` block with its batch triplet, for a release without elasticity.
 
-    The batch is that of 0.19.7, so that the job continues unchanged. `model_parallel_size` of the block
-    applies if tp and pp are not set. `dsconfig elastic run` does the same with any release, limited to the
-    sizes of its plan.
+    The batch is the one that 0.19.7 computes, so that the job continues unchanged. `model_parallel_size` of the block
+    applies if tp and pp are not set. `dsconfig elastic run` does the same for any release, but only at world sizes in
+    its plan.
 
     Raises:
         ResolveError: there is no elastic plan, or it does not admit this world size.
@@ -392,7 +392,7 @@ def _note_fallback_batch(elastic_plan: Plan, size: int, batch: int) -> AutofillM
 
 
 def _scheduler_messages(block: Mapping[str, Json], semantics: ElasticitySemantics) -> list[AutofillMessage]:
-    """Compare the block with the one that a scheduler set in the environment, if any."""
+    """Compare the block with the one in the environment variable that a scheduler sets, if any."""
     if c.DEEPSPEED_ELASTICITY_CONFIG not in os.environ:
         return []
     from elastic import ensure_immutable_elastic_config
@@ -425,7 +425,7 @@ def _override_messages(config: Mapping[str, Json], triplet: BatchTriplet) -> lis
 def _nearest_admissible_sizes(
     config: Mapping[str, Json], semantics: ElasticitySemantics, size: float
 ) -> tuple[str, ...]:
-    """Return the admissible sizes next to an inadmissible one; empty if there is no strict plan."""
+    """Return the admissible sizes closest to an inadmissible one; empty without a strict plan."""
     from elastic import ElasticityError, plan
 
     try:
@@ -450,7 +450,7 @@ def elastic_batch_solver(release: str, world_size: int) -> Callable[[JsonObject]
 
 
 class ConfigWithoutWorldSize(NamedTuple):
-    """A config that must be resolved although the world size is unknown."""
+    """A config to resolve although the world size is unknown."""
 
     located: LocatedConfig
     job: Job
@@ -492,7 +492,7 @@ def input_batch_formula(
 
     Raises:
         ResolveError: the config cannot be read, or its "auto" values cannot be resolved.
-        ValueError: a change names no key, or a training argument is of the wrong kind.
+        ValueError: a change names no key, or a training argument has the wrong type.
     """
     if parallelism.unknown_degree is not None:
         return None
@@ -516,13 +516,13 @@ def input_batch_formula(
 def rejected_batch_error(
     config: Mapping[str, Json], size: float, runtime: ResolutionTarget, *, by_key: bool
 ) -> ResolveError:
-    """Return the error for a batch that DeepSpeed cannot derive, including the diagnostics of `check`.
+    """Return the error for a batch that DeepSpeed cannot derive, with the diagnostics of `check`.
 
     Args:
         config: the config as DeepSpeed receives it.
         size: the number of data-parallel ranks.
         runtime: the target that the config is resolved for.
-        by_key: whether DeepSpeed itself divides the ranks, by `sequence_parallel_size`.
+        by_key: whether DeepSpeed itself divides the ranks by `sequence_parallel_size`.
     """
     if by_key:
         diagnostics = _rejecting_diagnostics(config, (*KEYS, SEQUENCE), runtime.ranks, runtime.release)
@@ -537,7 +537,7 @@ def rejected_batch_error(
 def _rejecting_diagnostics(
     config: Mapping[str, Json], keys: Iterable[str], ranks: int, release: str
 ) -> list[Diagnostic]:
-    """Return the diagnostics for values of the given keys that DeepSpeed rejects, ignoring all other keys."""
+    """Return the diagnostics for values of the given keys that DeepSpeed rejects, disregarding all other keys."""
     document = read_dict({key: config[key] for key in keys if key in config})
     report = check_document(document, ReleaseTarget((release,), release, "argument"), world_size=ranks)
     return [diagnostic for diagnostic in report if diagnostic.effect is Effect.REJECTED]

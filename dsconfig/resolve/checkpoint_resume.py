@@ -1,4 +1,4 @@
-"""Compare a checkpoint, judging by its file names alone, with the job that should load it.
+"""Compare a checkpoint, by its file names alone, with the job that is to load it.
 
 No file is unpickled. Names: deepspeed runtime/engine.py, `DeepSpeedEngine._get_ckpt_name` and
 `_get_rank_zero_ckpt_name`; checkpoint/ds_to_universal.py.
@@ -35,7 +35,7 @@ _MOST_OPENED = 4096
 
 
 class CheckpointFolder(NamedTuple):
-    """A checkpoint: the folder that `load_checkpoint` opens, and what its file names reveal."""
+    """A checkpoint: the folder that `load_checkpoint` opens, and what its file names show."""
 
     path: str
     """Folder with the files of one step, such as `out/global_step500`."""
@@ -69,8 +69,8 @@ class CheckpointFolder(NamedTuple):
 def read_checkpoint(folder: str) -> CheckpointFolder | None:
     """Read a checkpoint folder; return None if it contains no checkpoint.
 
-    `folder` is that of one step, the one with `latest`, or an output folder of the Trainer, of which the newest
-    checkpoint is used.
+    `folder` is the folder of one step, the folder with `latest`, or an output folder of the Trainer, whose newest
+    checkpoint is read.
 
     Raises:
         OSError: the folder cannot be read.
@@ -133,7 +133,7 @@ def _read_weights_only(root: str) -> CheckpointFolder | None:
 
 
 def _find_checkpoint_root(folder: str) -> str | None:
-    """Return the folder that contains `latest`; for the Trainer, in its newest `checkpoint-N`."""
+    """Return the folder that contains `latest`, which for the Trainer is in its newest `checkpoint-N`."""
     if _has_states(folder):
         return os.path.dirname(os.path.normpath(folder)) or "."
     names = _file_names(folder)
@@ -156,7 +156,7 @@ def _step_number(name: str) -> int:
 
 
 def _find_step_folder(root: str, tag: str | None) -> str | None:
-    """Return the folder of the step that `latest` names, or of the newest step without such a file."""
+    """Return the folder of the step that `latest` names, or of the newest step if `latest` is missing."""
     if tag is not None:
         path = os.path.join(root, os.path.basename(tag))
         return path if os.path.isdir(path) else None
@@ -193,7 +193,7 @@ _LONGEST_TAG = 1000
 
 
 def _expected_file_names(layout: Layout, ranks: int | None, groups: int, *, is_bf16: bool) -> Iterator[str]:
-    """Yield the file names that a complete checkpoint has for these numbers of ranks."""
+    """Yield the file names of a complete checkpoint for these numbers of ranks."""
     prefix = "bf16_" if is_bf16 else ""
     for group in range(groups):
         if layout in ("stage 0", "stage 1 or 2"):
@@ -205,7 +205,7 @@ def _expected_file_names(layout: Layout, ranks: int | None, groups: int, *, is_b
 
 
 def _find_broken_files(folder: str, names: list[str]) -> Iterator[str]:
-    """Yield the files of an unfinished save, which are empty or do not end with a zip directory."""
+    """Yield the files of an unfinished save: they are empty, or do not end with a zip directory."""
     for name in sorted(names)[:_MOST_OPENED]:
         path = os.path.join(folder, name)
         try:
@@ -233,7 +233,7 @@ Verdict: TypeAlias = Literal["loads", "blocked", "unknown"]
 
 
 class ResumeObstacle(NamedTuple):
-    """One reason why a checkpoint does not load unchanged, and what to do about it."""
+    """A reason why a checkpoint cannot be loaded as it is, and what to do about it."""
 
     verdict: Verdict
     message: str
@@ -243,7 +243,7 @@ class ResumeObstacle(NamedTuple):
 
 
 class ResumeReport(NamedTuple):
-    """The result of comparing a checkpoint with the job that should load it."""
+    """The result of comparing a checkpoint with the job that is to load it."""
 
     checkpoint: CheckpointFolder
     release: str
@@ -258,7 +258,7 @@ class ResumeReport(NamedTuple):
 
 
 class _CheckpointRequirements(NamedTuple):
-    """Requirements of the config for a checkpoint; None where only the run determines them."""
+    """The requirements of a config for a checkpoint; None if only the run determines them."""
 
     stage: int | None
     is_bf16: bool | None
@@ -354,7 +354,7 @@ def _incomplete_checkpoint(
 
 
 def _missing_tag_obstacle(checkpoint: CheckpointFolder, name: str, consequence: str) -> ResumeObstacle:
-    """Return the obstacle that the file `latest`, which names the step to load, is missing."""
+    """Return the obstacle that `latest`, the file with the name of the step to load, is missing."""
     step = os.path.basename(os.path.normpath(checkpoint.path))
     return ResumeObstacle(
         "blocked",

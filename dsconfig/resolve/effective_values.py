@@ -63,22 +63,22 @@ def show(
 
     Args:
         source: a path, text, bytes, a dict or a `Config`; see `check`.
-        keys: list only these keys and the keys below them, with all defaults.
-        world_size: number of ranks; None: from the file or its launch file, else the batch is a formula in
+        keys: list only these keys and the keys in them, including all defaults.
+        world_size: number of ranks. Default: from the file or its launch file; if unknown, the batch is a formula in
             the number of GPUs.
-        target: the DeepSpeed release, or a range, of which the newest is used; None: as for `check`.
+        target: a DeepSpeed release, or a range, of which the newest release is used. Default: see `check`.
         consumer: the library that loads the file; see `check`.
         training_args: arguments from which the consumer resolves "auto"; see `resolve`.
-        model: the model, for its hidden size; None: see `resolve`.
+        model: the model, whose hidden size is used. Default: see `resolve`.
         launch: the launch file to use; see `check`.
         job: see `resolve`.
-        every: also list the defaults of sections that are not written.
+        every: whether to also list the defaults of absent sections.
 
     Raises:
         ResolveError: the config cannot be read.
         OSError: a path cannot be read.
         UnknownReleaseError: the target names no release.
-        ValueError: an argument is impossible.
+        ValueError: an argument is invalid.
     """
     located = locate_config(read_config_of_job(source, job))
     merged = build_job(
@@ -121,7 +121,7 @@ def effective_values_of(
         ResolveError: the config cannot be read.
         OSError: the path cannot be read.
         UnknownReleaseError: the target names no release.
-        ValueError: an argument is impossible.
+        ValueError: an argument is invalid.
     """
     located = locate_config(source if isinstance(source, Document) else read_config_source(source))
     job = build_job(located, job_from_arguments(target, world_size, consumer))
@@ -179,7 +179,7 @@ def _batch_formula(
     launch_size: LaunchWorldSize | None,
     training_args: Mapping[str, Json] | None,
 ) -> str | None:
-    """Return the batch as a formula in the number of GPUs, for use without a world size."""
+    """Return the batch as a formula in the number of GPUs, for an unknown world size."""
     per_node = launch_size.gpus_per_node if launch_size else None
     parallelism = ParallelDegrees().over(input_config.facts.parallelism)
     try:
@@ -194,7 +194,7 @@ def _fill_auto_values(
     training_args: Mapping[str, Json] | None,
     model_config: Mapping[str, Json] | None,
 ) -> AutofillState | None:
-    """Resolve "auto" values independently of the world size, where the job's arguments are known."""
+    """Resolve the "auto" values that do not depend on the world size, if the job's arguments are known."""
     if input_config.arguments is None and training_args is None:
         input_config = input_config._replace(
             arguments=LaunchArguments({}, consumer_from_spec(input_config.consumer).training_argument_names)
@@ -215,14 +215,14 @@ _DEEPEST = 6
 
 @dataclass(frozen=True, slots=True)
 class ListedKeyFilter:
-    """Select the keys to list: written keys, and defaults as requested by `every` and `keys`; see `show`."""
+    """Selects the keys to list: those in the config, and defaults as requested by `every` and `keys`; see `show`."""
 
     origins: ValueOrigins
     every: bool
     keys: tuple[str, ...]
 
     def values(self) -> Iterator[EffectiveValue]:
-        """Yield the values in the order of the file, then those of other keys in the order of the model."""
+        """Yield the values in the order of the file, followed by other keys in the order of the model."""
         root = section_view_of_release(self.origins.context.root_section, self._release)
         return (
             value for value in self._section_values(root, self.origins.data, ()) if self._is_listed(value.key)
@@ -274,7 +274,7 @@ class ListedKeyFilter:
             yield from self._default_values(key, path)
 
     def _default_values(self, key: KeyView, path: tuple[str, ...]) -> Iterator[EffectiveValue]:
-        """Yield the default of an unwritten key; top-level keys are listed only on request.
+        """Yield the default of a key that is not in the config; for top-level keys, only on request.
 
         Derived values are always listed.
         """
@@ -292,7 +292,7 @@ class ListedKeyFilter:
 
 
 def _section_of_map_entries(spec: Spec) -> str | None:
-    """Return the section class of the entries in a map with free keys, or None for other keys."""
+    """Return the section class of the entries in a map with free-form keys, or None for any other key."""
     arms = spec[1:] if spec[0] == "union" else (spec,)
     return next((child_section(arm[1]) for arm in arms if arm[0] == "map"), None)
 

@@ -16,7 +16,7 @@ class ResolveError(ValueError):
     """The config cannot be resolved.
 
     Attributes:
-        reason: why, in one line, including the arithmetic.
+        reason: the reason in one line, with the arithmetic.
         hints: what to change, one line each.
         diagnostics: the diagnostics of `check` that are the cause; empty if there are none.
     """
@@ -31,7 +31,7 @@ class ResolveError(ValueError):
 
     @classmethod
     def of(cls, diagnostics: Sequence[Diagnostic], hints: Iterable[str] = (), *, place: str = "") -> Self:
-        """Return the error for diagnostics of `check`; the first is the reason, the others become hints."""
+        """Return the error for diagnostics of `check`: the first one becomes the reason, the others become hints."""
         return cls(
             place + diagnostics[0].message, (*_hints_from_diagnostics(diagnostics), *hints), diagnostics
         )
@@ -55,7 +55,7 @@ class UnknownWorldSizeError(ResolveError):
 
     Attributes:
         formula: the batch as a formula in the number of GPUs; None if there is none.
-        source: description of the file that leaves the world size open until the run; empty if there is none.
+        source: description of the file from which only the run determines the world size; empty if there is none.
         advice: further hints, one line each.
     """
 

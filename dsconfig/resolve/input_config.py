@@ -1,4 +1,4 @@
-"""Find the config to resolve, in the given file or through a launch file."""
+"""Find the config to resolve: in the given file, or through a launch file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class InputConfig(NamedTuple):
-    """A config to resolve, its consumer, and the launch file that contains or generates it."""
+    """A config to resolve, its consumer, and the launch file that contains or produces it."""
 
     document: Document
     consumer: str
@@ -60,7 +60,7 @@ class InputConfig(NamedTuple):
 
 
 def model_config_of(facts: RunFacts) -> Mapping[str, Json] | None:
-    """Return the part of the model's `config.json` that a consumer reads, or None if it is not available."""
+    """Return the part of the model's `config.json` that a consumer reads, or None if it is unavailable."""
     if facts.model is None or facts.model.is_outside:
         return None
     model_source = facts.model.named
@@ -79,7 +79,7 @@ def model_config_of(facts: RunFacts) -> Mapping[str, Json] | None:
 
 
 def launch_world_size(located: LocatedConfig, job: Job) -> LaunchWorldSize | None:
-    """Return the world size set by the launch file with its source, or why it is unknown."""
+    """Return the world size that the launch file sets and its source, or why it is unknown."""
     size, launch_job = job.world_size, located.job
     if size is not None:
         if size.origin == "argument":
@@ -112,11 +112,11 @@ def _referenced_accelerate_file(located: LocatedConfig) -> object:
 
 
 def read_input_config(located: LocatedConfig, job: Job, *, is_for_training: bool = True) -> InputConfig:
-    """Find the config that the job loads: the file itself, an embedded one, or the one a launch file names.
+    """Find the config that the job loads: the file itself, an embedded one, or one that a launch file names.
 
     Raises:
         OSError: the config that a launch file names cannot be read.
-        ResolveError: a launch file leads to no config, or `is_for_training` and the config is for inference.
+        ResolveError: a launch file has no config, or the config is for inference although `is_for_training` is true.
     """
     if located.error is not None:
         raise located.error
@@ -190,7 +190,7 @@ def _config_from_accelerate_block(host: Document, job: Job) -> InputConfig:
 
 
 def _consumer_note(reader: ConsumerEvidence) -> tuple[AutofillMessage, ...]:
-    """Return a note if the consumer is only assumed, because the program does not determine it."""
+    """Return a note if the consumer is only an assumption."""
     if not reader.others:
         return ()
     others = " or ".join(reader.others)
@@ -201,7 +201,7 @@ def _consumer_note(reader: ConsumerEvidence) -> tuple[AutofillMessage, ...]:
 
 
 def _explain_missing_config(located: LocatedConfig) -> tuple[str, tuple[str, ...]]:
-    """Return why a launch file has no config, and hints on how to fix that."""
+    """Return why a launch file has no config, and hints on how to change that."""
     host = located.host
     if located.why_not_checked:
         return (f"{host.name}: {located.why_not_checked}" if located.job else located.note), ()

@@ -1,4 +1,4 @@
-"""Settings of a launch file that affect memory: the training method, and arguments that are not estimated."""
+"""Settings of a launch file that affect memory: the training method, and arguments without an estimate."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _ALIASES = {"rm": "reward", "ipo": "dpo", "reward_modeling": "reward", "pt": "sf
 
 
 class TrainerSettings(NamedTuple):
-    """A training method with the settings on which its memory depends."""
+    """A training method, with the settings on which its memory depends."""
 
     trainer: str | None = None
     """Name in `TRAINERS` of the training method; None if no method is named or the method is unknown."""
@@ -72,7 +72,7 @@ class TrainerSettings(NamedTuple):
     """Whether preference losses cast all logits to fp32 (LLaMA-Factory)."""
 
     def adapt(self, trainer: TrainerTraits) -> TrainerTraits:
-        """Return a trainer's traits, adapted to these settings."""
+        """Return the traits of a trainer, adapted to these settings."""
         if self.has_reference is None:
             return trainer
         return trainer._replace(has_reference=trainer.has_reference and self.has_reference)
@@ -116,7 +116,7 @@ def _vllm_memory_fraction(data: Mapping[str, Json]) -> float | None:
 def vllm_memory(
     method: TrainerSettings, requested: float | None, gpu: int | None
 ) -> tuple[int | None, tuple[UnmodeledSetting, ...]]:
-    """Return the bytes that vLLM reserves (None if unused), and the settings that would be needed to compute them."""
+    """Return the bytes that vLLM reserves (None if it is not used), and the settings missing to compute them."""
     share = method.vllm if requested is None else requested
     if share is None:
         return None, ()
@@ -127,7 +127,7 @@ def vllm_memory(
 
 
 def missing_frozen_model(kind: str) -> UnmodeledSetting:
-    """Return an unmodeled setting that stands for a frozen model the user has not specified."""
+    """Return the unmodeled setting for a frozen model that the user has not specified."""
     text = "it is not given; pass its config.json or name as `--frozen-model` if it is on the same GPUs"
     return UnmodeledSetting(f"the {kind} model", text, raises=_RANK)
 
@@ -162,7 +162,7 @@ _UPDATE = _STATES | {"gradients", "master weights", "fp32 gradient partition", "
 
 
 class MemoryEffect(NamedTuple):
-    """How an argument that the estimate leaves out affects memory; see `UnmodeledSetting`."""
+    """The effect of an argument without an estimate on memory; see `UnmodeledSetting`."""
 
     text: str
     raises: frozenset[str] = _NONE
@@ -229,13 +229,13 @@ OPTIMIZERS: Mapping[str, str] = {
 
 
 def trainer_optimizer(arguments: Mapping[str, Json]) -> str | None:
-    """Return the optimizer that the Trainer creates for `optim`, or None if it is missing or unsupported."""
+    """Return the optimizer that the Trainer creates for `optim`, or None if it is absent or not supported."""
     word = parse_argument_text(arguments.get("optim"))
     return OPTIMIZERS.get(word) if isinstance(word, str) else None
 
 
 def unmodeled_optimizer(arguments: Mapping[str, Json], origin: str) -> Iterator[UnmodeledSetting]:
-    """Yield the parts of the Trainer's `optim` setting that are not estimated."""
+    """Yield the parts of the Trainer's `optim` argument that have no estimate."""
     word = parse_argument_text(arguments.get("optim"))
     if not isinstance(word, str) or (word in OPTIMIZERS and not word.startswith("paged_")):
         return
@@ -249,9 +249,9 @@ def unmodeled_optimizer(arguments: Mapping[str, Json], origin: str) -> Iterator[
 def unmodeled_arguments(
     arguments: Mapping[str, Json], origin: str = "", adapter: LoraAdapter | None = None
 ) -> Iterator[UnmodeledSetting]:
-    """Yield the arguments that are not estimated; `origin` is a message suffix such as ` in train.yaml`.
+    """Yield the arguments that have no estimate; `origin` ends messages, such as ` in train.yaml`.
 
-    `adapter`: the LoRA settings that were read from the same arguments.
+    `adapter` has the LoRA settings from the same arguments.
     """
     for key in METHODS:
         word = parse_argument_text(arguments.get(key))
@@ -268,7 +268,7 @@ def unmodeled_arguments(
 
 
 def _names_embeddings_or_head(value: Json) -> bool:
-    """Whether all modules in a list or text are embeddings or the head, which have an estimate."""
+    """Return whether all modules in a list or text are embeddings or the LM head, which have an estimate."""
     names = split_module_names(value)
     return names is not None and names <= SAVED_MODULE_ROLES.keys()
 
@@ -294,7 +294,7 @@ WORDS |= dict.fromkeys(("n", "no", "f", "false", "off", "0"), False)
 
 
 class LaunchSettings(NamedTuple):
-    """Settings of a launch file that affect memory; None for each one that the file does not set."""
+    """Settings of a launch file that affect memory; a setting that is not set is None."""
 
     name: str = ""
     model: str | None = None
@@ -344,8 +344,8 @@ def launch_settings(document: Document, reader: ConsumerEvidence) -> LaunchSetti
 def _zero3_init(document: Document, jobs: Sequence[LaunchedJob]) -> bool | None:
     """Return the value of `zero3_init_flag` in Accelerate's launch file, a flag or an environment variable.
 
-    Source: accelerate utils/dataclasses.py, `DeepSpeedPlugin.__post_init__`; the Trainer follows the flag
-    too if Accelerate's launcher starts it. Return None if the flag is not set, or several files disagree.
+    Source: accelerate utils/dataclasses.py, `DeepSpeedPlugin.__post_init__`; the Trainer also follows the flag if
+    Accelerate's launcher starts it. Return None if the flag is not set, or if files disagree.
     """
     launches = [document.value(), *(job.document.value() for job in jobs if job.document)]
     launches += _accelerate_launch_files(document.name)  # they name the config, and are no jobs
@@ -422,14 +422,14 @@ def _has_expandable_segments(data: Mapping[str, Json]) -> bool:
 
 
 def _trains_towers(data: Mapping[str, Json], program: str) -> bool:
-    """Return whether image encoders are trained; LLaMA-Factory and ms-swift freeze them by default."""
+    """Return whether image and audio encoders are trained; LLaMA-Factory and ms-swift freeze them by default."""
     keys = {"LLaMA-Factory": "freeze_vision_tower", "ms-swift": "freeze_vit"}
     value = parse_argument_text(data.get(keys[program])) if program in keys else False
     return value is False
 
 
 def _model_from_launch_file(data: Mapping[str, Json], launch: str) -> str | None:
-    """Return the model that a launch file names, resolved relative to the file if it is on disk."""
+    """Return the model that a launch file names; a path is resolved relative to the file if it exists."""
     name = model_name_in_launch_file(data)
     if name is None or "$" in name:
         return None
@@ -454,7 +454,7 @@ def _checkpoints_reentrant(data: Mapping[str, Json], program: str) -> bool:
 def is_checkpointing_reentrant(arguments: Mapping[str, Json]) -> bool:
     """Return whether the Trainer uses reentrant checkpointing, according to `gradient_checkpointing_kwargs`.
 
-    The default is True: `PreTrainedModel.gradient_checkpointing_enable` before Transformers 5.
+    The default is True, as in `PreTrainedModel.gradient_checkpointing_enable` before Transformers 5.
     """
     kwargs = arguments.get("gradient_checkpointing_kwargs")
     if isinstance(kwargs, str):

@@ -1,4 +1,4 @@
-"""`memory`: complete a request for an estimate with defaults, and estimate a rank and its host."""
+"""`memory`: add defaults to the request for an estimate, and estimate a rank and its host."""
 
 from __future__ import annotations
 
@@ -122,14 +122,14 @@ def memory(  # noqa: PLR0913  every argument stands for an option of the command
 
     Args:
         source: a path, text, bytes, a dict, or a document that has been read; see `check`.
-        model: the model's `config.json` (a path or mapping), a preset or hub name, or an `Architecture`; None: from
-            the config's own block or its launch file.
+        model: the model's `config.json` (a path or mapping), a preset or Hub name, or an `Architecture`; None: from the
+            config's `"$dsconfig"` block or its launch file.
         world_size: number of ranks, one per GPU; None: as for `resolve`.
-        target: the DeepSpeed release, or a range, of which the newest is used; None: as for `check`.
+        target: a DeepSpeed release, or a range, of which the newest release is used; None: as for `check`.
         consumer: the library that loads the file; None: auto-detected.
         sequence_length: tokens per sequence; None: from a launch file, else that of an encoder, or 2048.
-        image_tokens: number of image tokens in a sequence; None: those of one image.
-        train_vision: whether encoders of images and audio are trained; None: from a launch file, else True.
+        image_tokens: image tokens per sequence; None: those of one image.
+        train_vision: whether image and audio encoders are trained; None: from a launch file, else True.
         micro_batch: samples per micro batch; None: from the config.
         attention: `sdpa`, `flash` or `eager`; None: from a launch file, else `sdpa`.
         checkpointing: whether activations are checkpointed; None: from a launch file or training arguments.
@@ -138,15 +138,15 @@ def memory(  # noqa: PLR0913  every argument stands for an option of the command
         zero_init: whether `zero.Init` builds the model at stage 3; None: as Transformers and Accelerate do
             (`zero3_init_flag`) if they load the file.
         gpus_per_node: ranks per host; None: 8, or the world size if smaller.
-        imbalance: with AutoEP, tokens of the busiest rank's experts relative to the mean; None: 1.
-        gpu: memory of the GPU in bytes, or as for `--gpu` (`80GiB`, `h100`, `48GB`); from 0.19.0 on it decides where
+        imbalance: with AutoEP, tokens that the busiest rank's experts process, relative to the mean; None: 1.
+        gpu: memory of the GPU in bytes, or as for `--gpu` (`80GiB`, `h100`, `48GB`). Since 0.19.0 it decides where
             stages 1 and 2 flatten the weights; None: on the GPU.
-        parameters: number of parameters, for a model that is not known or whose layers are not supported.
+        parameters: number of parameters, for a model that is unknown or whose layers are not supported.
         loss: `full`, `chunked` or `fused` (see `FusedKernels`); None: from a launch file, else `full`.
         quantize: storage of the frozen layers next to adapters, `nf4`, `int8` or another one of `KINDS`; None: from
             a launch file or the model's config.json.
         trainer: training method, `dpo`, `grpo` or another one of `TRAINERS`; None: from a launch file, else `sft`.
-        frozen_models: reward and teacher models that stay loaded; a reference model is the trained one.
+        frozen_models: reward and teacher models that stay loaded; the reference model is a copy of the trained one.
         vllm: fraction of the GPU that vLLM reserves next to training, 0 if it runs elsewhere; needs `gpu`.
         packing: whether all sequences are packed or padded to the full length; None: from a launch file, else yes.
         expandable_segments: whether `PYTORCH_CUDA_ALLOC_CONF` sets this option; None: from a launch file, else no.
@@ -235,7 +235,7 @@ class EstimateRequest(NamedTuple):
         )
 
     def known_defects(self) -> frozenset[str]:
-        """Known defects of the release that make a run with this config crash or train a wrong model."""
+        """Defects of the release that make a run with this config crash or train a wrong model."""
         from dsconfig.check.check import check_document
 
         run = self.run
@@ -369,7 +369,7 @@ def _client_optimizer(
     launch: LaunchSettings,
     arguments: Mapping[str, Json],
 ) -> tuple[str | None, tuple[UnmodeledSetting, ...]]:
-    """Return the optimizer that the script creates, as requested or according to the Trainer's `optim`.
+    """Return the optimizer that the script creates, as requested or set by the Trainer's `optim`.
 
     The Trainer creates an optimizer if the config has none. With offload it has to be DeepSpeed's own (engine.py,
     `zero_force_ds_cpu_optimizer`).
@@ -390,8 +390,8 @@ def _client_optimizer(
 def _uses_zero_init(run: ResolvedRun, options: MemoryOptions, launch: LaunchSettings) -> bool:
     """Return whether `zero.Init` builds the model at stage 3.
 
-    The Trainer does so. Accelerate does if `zero3_init_flag` is on or missing: `DeepSpeedPlugin` then follows
-    the stage (utils/dataclasses.py, `__post_init__`).
+    The Trainer does. Accelerate does if `zero3_init_flag` is on, or missing, because `DeepSpeedPlugin` then follows the
+    stage (utils/dataclasses.py, `__post_init__`).
     """
     if options.zero_init is not None:
         return options.zero_init
@@ -409,7 +409,7 @@ def _reject_overwritten(document: Document, changes: Mapping[str, Json]) -> None
     """Raise an error if a program of the repository overwrites a section that affects memory.
 
     Raises:
-        NotModelledError: the overwritten value is not known.
+        NotModelledError: the value that the program writes is unknown.
     """
     for overwrite in config_overwrites_by_programs(document.name):
         is_known = overwrite.key in changes or not overwrite_of_key(

@@ -1,4 +1,4 @@
-"""Search for what fits a GPU: changes of a config, largest micro batch, sequence or model, and each ZeRO stage."""
+"""Search for what fits a GPU: config changes, the largest micro batch, sequence or model, and each ZeRO stage."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ if TYPE_CHECKING:
 
 
 def find_fit(document: Document, options: MemoryOptions, limits: RequestedLimits) -> FittingChanges:
-    """Find the smallest changes with which rank and host fit, according to `dsconfig memory`."""
+    """Find the smallest changes with which rank and host fit their limits, for `dsconfig memory`."""
     return fit_search(document, options, limits).fit()
 
 
 def fit_search(document: Document, options: MemoryOptions, limits: RequestedLimits) -> FitSearch:
-    """Create the search for a config; it applies each change to the document and resolves it again."""
+    """Create the search for a config, which applies each change to the document and resolves it again."""
     fitted_config = dict(options.set or {})
     if options.micro_batch is not None:  # takes precedence
         fitted_config.pop(MICRO, None)
@@ -107,7 +107,7 @@ def _options_with_changes(
 
 
 class ConsumerBatchKeys(NamedTuple):
-    """A consumer, and the batch keys that the config leaves to its arguments."""
+    """A consumer, and the batch keys that the config leaves to its training arguments."""
 
     consumer: str = "deepspeed"
     left_to_arguments: frozenset[str] = frozenset()
@@ -128,7 +128,7 @@ def consumer_batch_keys(document: Document, options: MemoryOptions, run: Resolve
 
 
 def _batch_change(values: Mapping[str, int], filler: ConsumerBatchKeys) -> ConfigChange:
-    """Return a change of the batch in the config and the training arguments, which must agree for the Trainer."""
+    """Return a change of the batch in the config and in the training arguments, which must match for the Trainer."""
     is_trainer = filler.consumer == "transformers"
     arguments = {
         BATCH_ARGUMENTS[key]: value
@@ -165,7 +165,7 @@ def reject_launch_file(document: Document) -> None:
 
 
 class FittedConfig(NamedTuple):
-    """The text of a config, including the changes that make it fit."""
+    """The text of a config with the changes that make it fit."""
 
     text: str
     removed_keys: tuple[str, ...] = ()
@@ -177,7 +177,7 @@ class FittedConfig(NamedTuple):
 def write_fitted_config(
     document: Document, options: MemoryOptions, fit: FittingChanges, name: str
 ) -> FittedConfig:
-    """Return the config with the initial values and the changes applied, to be saved as `name`.
+    """Return the config with initial values and changes applied, to be saved as `name`.
 
     Raises:
         ValueError: the text cannot be edited.
@@ -208,7 +208,7 @@ def _apply_values(document: Document, values: Mapping[str, Json]) -> Document:
 
 
 def _unread_keys(document: Document, run: ResolvedRun) -> set[KeyPath]:
-    """Return the paths of the keys that have no effect in a run."""
+    """Return the paths of keys that have no effect in a run."""
     target = ReleaseTarget((run.release,), run.release, "argument")
     report = check_document(document, target, world_size=run.world_size, consumer=run.consumer)
     fixes = [
@@ -364,7 +364,7 @@ def _request_with_value(request: EstimateRequest, kind: str, value: int) -> Esti
 
 
 def _bisect_largest(fits: Callable[[int], bool], limit: int) -> int:
-    """Return the largest number up to `limit` that fits, using bisection, or 0 if none fits."""
+    """Return the largest number up to `limit` that fits, found by bisection, or 0 if none fits."""
     low, high = 0, 1
     while high <= limit and fits(high):
         low, high = high, high * 2
@@ -409,7 +409,7 @@ class StageTableRow(NamedTuple):
     cells: tuple[StageTableCell, ...]
 
     def to_dict(self, limits: RequestedLimits) -> JsonObject:
-        """Return the row as JSON, with the expected usage of a rank and the bytes of a host."""
+        """Return the row as JSON, with the expected usage of a rank and of a host in bytes."""
         cells: list[Json] = [
             {
                 "checkpointing": cell.checkpointing,
@@ -426,11 +426,11 @@ class StageTableRow(NamedTuple):
 def build_stage_table(options: MemoryOptions) -> tuple[StageTableRow, ...]:
     """Estimate every stage and offload in bf16, with and without activation checkpointing.
 
-    `options`: as for `memory`, with a world size. Stage 3 builds the model in shards unless `zero_init` says
-    otherwise, as the Trainer does.
+    `options` are those of `memory`, with a world size. As with the Trainer, stage 3 builds the model in shards unless
+    `zero_init` is false.
 
     Raises:
-        NotModelledError: the model has no estimate at all.
+        NotModelledError: the model cannot be estimated at all.
         OSError, ValueError: as `memory` does.
     """
     choices = (False, True) if options.checkpointing is None else (options.checkpointing,)

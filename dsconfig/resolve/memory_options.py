@@ -1,4 +1,4 @@
-"""Arguments of `memory` other than the config, and the defaults of what a run leaves open."""
+"""Arguments of `memory` other than the config, and defaults for what a run does not determine."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class MemoryOptions(NamedTuple):
         return self.job or build_job(located, asked_job)
 
     def validate(self) -> None:
-        """Raise ValueError for impossible values."""
+        """Raise ValueError for invalid values."""
         if self.attention not in (None, *ATTENTION):
             raise ValueError(f"attention {self.attention!r}: expected one of {', '.join(ATTENTION)}")
         if self.loss not in (None, *LOSSES):
@@ -109,10 +109,10 @@ class RunWithAssumptions(NamedTuple):
 def resolve_with_defaults(
     resolve: Callable[[Mapping[str, Json] | None], ResolvedRun], arguments: Mapping[str, Json] | None
 ) -> RunWithAssumptions:
-    """Resolve a config with the given training arguments, and defaults that do not affect memory.
+    """Resolve a config with the given training arguments, and with defaults for those that do not affect memory.
 
     Raises:
-        UnfilledError: micro batch or precision is not known; the message asks only for these.
+        UnfilledError: the micro batch or the precision is unknown; the message asks only for these.
     """
     try:
         return RunWithAssumptions(resolve(arguments))
@@ -150,7 +150,7 @@ _ADVICE = {
 
 
 def _missing_batch_argument(error: UnfilledError) -> list[str]:
-    """Return the micro batch key if the config leaves it to the arguments or the data loader."""
+    """Return the micro batch key if the config leaves it to the training arguments or the data loader."""
     is_left = MICRO in error.keys or _leaves_batch_auto(error.config)
     return [MICRO] * (is_left and type(error.config.get(MICRO)) is not int)
 
@@ -160,7 +160,7 @@ def _leaves_batch_auto(config: JsonObject) -> bool:
 
 
 def _missing_precision_argument(error: UnfilledError) -> list[str]:
-    """Return the precision key to ask the user for, if the config leaves it to the arguments."""
+    """Return the precision key that the user must provide if the config leaves it to the arguments."""
     if any(_enabled_value(error.config, name) is True for name in PRECISIONS):
         return []
     unresolved = [f"{name}.enabled" for name in PRECISIONS if _enabled_value(error.config, name) == "auto"]
@@ -179,7 +179,7 @@ def samples_per_micro_batch(run: ResolvedRun) -> int:
     """Return the micro batch size of a run.
 
     Raises:
-        ValueError: the size is not a whole number, which DeepSpeed accepts.
+        ValueError: the size is not a whole number; DeepSpeed itself accepts that.
     """
     value = run.train_micro_batch_size_per_gpu
     if not isinstance(value, (int, float)) or value != value // 1:
@@ -197,7 +197,7 @@ def resolve_with_micro_batch(
     `may_change_batch` allows changes of the other batch keys.
 
     Raises:
-        ResolveError: no variant works; the error is that of the unchanged config.
+        ResolveError: no variant can be resolved; the error is the one for the unchanged config.
     """
     try:
         return resolve({})
@@ -229,7 +229,7 @@ def _resolve_with_other_batch(
 
 
 def configured_sp_size(document: Document, changes: Mapping[str, Json]) -> int:
-    """Return the sequence-parallel size that the config sets, which divides the batch."""
+    """Return the sequence-parallel size in the config, by which the batch is divided."""
     data = document.value()
     value = changes.get(SEQUENCE, data.get(SEQUENCE) if isinstance(data, dict) else None)
     return value if type(value) is int and value > 1 else 1
@@ -253,7 +253,7 @@ def launched_sp_size(launch_world_size: Parallelism, sp_size: int, requested: in
 
 
 def within_positions(batch: MicroBatch, max_positions: int, gives_length: bool) -> MicroBatch:
-    """Return the batch with its assumed sequence length capped at the model's maximum.
+    """Return the batch with its assumed sequence length limited to the model's maximum.
 
     Raises:
         ValueError: the given length exceeds the model's maximum.

@@ -63,7 +63,7 @@ def estimate_lines(
 
 
 def _expected_usage_lines(estimate: Estimate, limits: RequestedLimits) -> Iterator[str]:
-    """Yield the usage that `nvidia-smi` is expected to show, and the terms of which it consists."""
+    """Yield the usage that `nvidia-smi` is expected to show, and its components."""
     usage = estimate.device
     if usage is None:
         return
@@ -131,7 +131,7 @@ def stage_table_lines(
 def _narrow_stage_table(
     rows: Sequence[StageTableRow], limits: RequestedLimits, style: TerminalStyle
 ) -> Iterator[str]:
-    """Yield the table for 80 columns: one line for each stage and offload without checkpointing, and one with it."""
+    """Yield the table for 80 columns, with separate lines for a stage and offload with and without checkpointing."""
     header = f"{'ZeRO':<6}{'offload to CPU':<23}{'checkpointing':<15}{'GPU':<29}"
     yield style.paint(f"{header}{'host':>7}", "dim") + "\n"
     for row in rows:
@@ -141,7 +141,7 @@ def _narrow_stage_table(
 
 
 def _host_gib(cells: Sequence[StageTableCell]) -> float:
-    """Return the largest host memory of some cells, in GiB."""
+    """Return the largest host memory among some cells, in GiB."""
     return max((cell.estimate.host.upper_bound for cell in cells if cell.estimate), default=0) / GIB
 
 
@@ -164,7 +164,7 @@ def _format_stage_cell(cell: StageTableCell, limits: RequestedLimits, style: Ter
 
 
 def table_columns(side: MemoryUsage) -> list[str]:
-    """Return the columns of a table: `at rest`, then each phase."""
+    """Return the columns of a table: `at rest`, then one per phase."""
     return [*COLUMNS, *(phase for phase in side.peak if phase not in COLUMNS)]
 
 
@@ -266,7 +266,7 @@ def fit_lines(
 ) -> Iterator[str]:
     """Yield the changes one by one, each with the memory that a rank may need after it.
 
-    `removed_keys` are those that nothing reads after the changes. `consumer` is the one to set explicitly.
+    `removed_keys` are the keys that have no effect after the changes. `consumer` is the consumer to set explicitly.
     """
     size = _describe_gpu(limits.gpu)
     for change, bound, host in fit.changes:
@@ -300,7 +300,7 @@ def fit_lines(
 
 
 def _failure(verdict: Verdict, style: TerminalStyle) -> str:
-    """Return the phrase for something that does not fit, or may not fit."""
+    """Return the phrase for a verdict of not fitting, or of possibly not fitting."""
     if verdict == "tight":
         return style.paint("tight", TONES["tight"]) + ": does not surely fit"
     return style.paint("does not fit", "error")
@@ -318,7 +318,7 @@ def _describe_gpu(gpu: GpuMemory | None) -> str:
 
 
 def _format_bytes(count: int) -> str:
-    """Format a number of bytes, with a unit small enough that it is not shown as 0.00."""
+    """Format a number of bytes, in a unit that is small enough to not show 0.00."""
     if count >= GIB // 100:
         return f"{count / GIB:.2f} GiB"
     return f"{count / (1 << 20):.2f} MiB" if count >= 1 << 20 else f"{count:,} bytes"
@@ -354,7 +354,7 @@ COLORS = (
 
 
 def draw_chart(estimate: Estimate, gpu: int | None, suffix: str) -> bytes:
-    """Draw the estimate as SVG or PNG, with a line that marks the GPU's memory.
+    """Draw the estimate as SVG or PNG, with a line for the GPU's memory.
 
     Raises:
         ImportError: matplotlib is not installed.
@@ -372,7 +372,7 @@ def draw_chart(estimate: Estimate, gpu: int | None, suffix: str) -> bytes:
 
 
 def _draw_bars(axes: Axes, title: str, side: MemoryUsage, limit: int | None) -> None:
-    """Draw stacked bars, without labels for terms below 1 % of the highest peak."""
+    """Draw stacked bars; terms below 1 % of the highest peak have no label."""
     columns = table_columns(side)
     names = [column.replace("_", " ") for column in columns]
     left = [0.0] * len(columns)

@@ -30,7 +30,7 @@ ModelSource: TypeAlias = "Architecture | Mapping[str, Json] | str | os.PathLike[
 
 
 class ModelWithConfig(NamedTuple):
-    """An architecture and the `config.json` that consumers read for it."""
+    """An architecture, and the `config.json` from which consumers read values for it."""
 
     shape: Architecture
     config: Mapping[str, Json]
@@ -54,12 +54,12 @@ def architecture_of_sizes(
 
 
 def load_model(source: ModelSource | None, parameters: int | None = None) -> ModelWithConfig:
-    """Load a model; `parameters` is its number of parameters, for use if its layers are not supported.
+    """Load a model; `parameters` is its number of parameters, used if its layers are not supported.
 
-    A model whose layers are not supported has states but no activations.
+    Such a model has an estimate of its states, but not of its activations.
 
     Raises:
-        NotModelledError: the model is unknown, and so is the number of its parameters.
+        NotModelledError: the model and its number of parameters are unknown.
         OSError: the model's file cannot be read.
         ValueError: the model's file does not contain a JSON object.
     """
@@ -178,7 +178,7 @@ def parse_lora_settings(lora: str | Mapping[str, Json]) -> LoraAdapter:
 
 
 def split_module_names(value: Json) -> set[str] | None:
-    """Return the last components of module names in a list or a text, or None if the value is neither."""
+    """Return the last components of the module names in a list or text, or None for any other value."""
     entries = [] if value is None else value if isinstance(value, list) else [value]
     if not all(isinstance(entry, str) for entry in entries):
         return None
@@ -187,7 +187,7 @@ def split_module_names(value: Json) -> set[str] | None:
 
 
 def _parse_key_values(text: str) -> dict[str, Json]:
-    """Parse LoRA settings written as text, in which `target` and `save` take all following words without `=`."""
+    """Parse LoRA settings written as text, in which `target` and `save` also take the words without `=` after them."""
     settings: dict[str, Json] = {}
     targets: list[Json] = []
     for word in filter(None, (part.strip() for part in text.split(","))):
@@ -215,7 +215,10 @@ def _parse_number(value: Json) -> int | float | None:
 
 
 def _target_layers(value: Json) -> frozenset[str]:
-    """Return the names of the target layers, or none for all; LLaMA-Factory and Axolotl use commas."""
+    """Return the names of the target layers, or an empty set for all.
+
+    LLaMA-Factory and Axolotl separate them by commas.
+    """
     names = [value] if isinstance(value, str) else value
     if names is None:
         return USUAL

@@ -1,4 +1,4 @@
-"""The config before its batch is derived: raw values, diagnostics that make the run fail, and "auto" values."""
+"""The config before its batch is derived: raw values, diagnostics that stop the run, and "auto" values."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class RawConfig:
         """Raise an error if a program of the repository overwrites the batch.
 
         Raises:
-            ResolveError: the overwritten value is not known.
+            ResolveError: the value that the program writes is unknown.
         """
         unknown = [
             overwrite
@@ -155,11 +155,11 @@ def fill_raw_config(
     *,
     sp: int = 1,
 ) -> tuple[AutofillState, AssumedArguments]:
-    """Resolve "auto" values as the consumer does, from the job's arguments and the given ones.
+    """Resolve "auto" values as the consumer does, from the job's training arguments and the given ones.
 
     Raises:
         ResolveError: the batch depends on missing training arguments.
-        ValueError: a training argument is of the wrong kind.
+        ValueError: a training argument has the wrong type.
     """
     assumed, notes = AssumedArguments(), list[AutofillMessage]()
     if input_config.arguments is not None:
@@ -217,11 +217,11 @@ def reject_raw_config(
     changes: Mapping[str, Json],
     runtime: ResolutionTarget,
 ) -> frozenset[_Identity]:
-    """Raise an error for diagnostics that make the run fail; return the suppressed diagnostics.
+    """Raise an error for diagnostics that stop the run; return the suppressed diagnostics.
 
     Args:
         given_document: the file that the user names: the config, or its launch file.
-        input_config: the config that this file is or leads to.
+        input_config: the config in this file, or the one that it names.
         config: the values of the config, with `changes`.
         changes: values set before the config is resolved, by dotted path.
         runtime: the target that the config is resolved for.
@@ -311,7 +311,7 @@ def reject_resolved_config(run: ResolvedRun, suppressed: frozenset[_Identity], n
 def _run_stopping_diagnostics(
     report: Report, suppressed: frozenset[_Identity] = frozenset()
 ) -> Iterator[Diagnostic]:
-    """Yield the diagnostics that make the run fail, even suppressed ones."""
+    """Yield the diagnostics that stop the run, including suppressed ones."""
     for diagnostic in (*report, *report.suppressed):
         is_suppressed = diagnostic in report.suppressed or _diagnostic_identity(diagnostic) in suppressed
         if diagnostic.effect is Effect.REJECTED or (diagnostic.severity == "error" and not is_suppressed):
@@ -332,14 +332,14 @@ def _diagnostic_identity(diagnostic: Diagnostic) -> _Identity:
 
 
 def _is_about_derived_values(diagnostic: Diagnostic) -> bool:
-    """Return whether a diagnostic concerns derived values, which only the resolved config shows."""
+    """Return whether a diagnostic concerns derived values, which occur only in the resolved config."""
     if diagnostic.code.startswith(_BEFORE_DERIVATION):
         return False
     return diagnostic.code.startswith(_BATCH_RULES) or bool(_DERIVED_KEYS.intersection(diagnostic.path[:1]))
 
 
 def _is_about_unread_change(diagnostic: Diagnostic, changes: Mapping[str, Json]) -> bool:
-    """Return whether a diagnostic concerns a key without effect that `changes` set."""
+    """Return whether a diagnostic concerns a key that `changes` sets without effect."""
     return (
         diagnostic.code in _UNREAD
         and diagnostic.effect is not Effect.REJECTED

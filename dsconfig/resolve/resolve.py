@@ -1,4 +1,4 @@
-"""`resolve`: derive the batch triplet like DeepSpeed, and return the config with which a release runs.
+"""`resolve`: derive the batch triplet as DeepSpeed does, and return the config with which a release runs.
 
 raw config → resolved "auto" values → data-parallel ranks → triplet (or elastic solution) → `ResolvedRun`
 """
@@ -81,13 +81,13 @@ def resolve(  # noqa: PLR0913  every argument stands for an option of the comman
     ep: int | None = None,
     set: Mapping[str, Json] | None = None,
 ) -> ResolvedRun:
-    """Resolve a config for a number of ranks like DeepSpeed.
+    """Resolve a config for a number of ranks, as DeepSpeed does.
 
     Args:
         source: a path, text, bytes, a dict, or a document that has been read; see `check`.
         world_size: number of ranks, one per GPU; None: the environment's `WORLD_SIZE`, else the file's
             `"$dsconfig"` block, else the launch file of its job.
-        target: the DeepSpeed release, or a range, of which the newest is used; None: as for `check`.
+        target: a DeepSpeed release, or a range, of which the newest release is used; None: as for `check`.
         consumer: the library that loads the file: `deepspeed`, `transformers`, `accelerate`, `lightning` or
             `elastic`; None: auto-detected.
         tp: tensor-parallel ranks; None: from the launch file of the job, else 1.
@@ -96,18 +96,18 @@ def resolve(  # noqa: PLR0913  every argument stands for an option of the comman
         ep: expert-parallel ranks; None: 1.
         set: values to set in the config before it is resolved, by dotted path.
         training_args: arguments from which the consumer resolves "auto"; see `check`.
-        model: the model, for its hidden size; None: from the config's own block or its launch file, if it
-            is on disk; see `check`.
+        model: the model, whose hidden size is used; None: from the config's `"$dsconfig"` block or its launch file, if
+            the model is on disk; see `check`.
         launch: the launch file to use; see `check`.
-        job: which job of a script, or config of a Python source, is meant if there are several, from 1. Default:
-            the first job, with a warning that names the others.
+        job: number of the job in a script, or of the config in a Python source, counted from 1. Default: the first one,
+            with a warning that names the others.
 
     Raises:
-        UnknownWorldSizeError: the world size is not known; `.formula` is the batch in the number of GPUs.
+        UnknownWorldSizeError: the world size is unknown; `.formula` is the batch as a formula in the number of GPUs.
         ResolveError: the config cannot be resolved; the message says why, and what to change.
         OSError: a path cannot be read.
         UnknownReleaseError: the target names no release.
-        ValueError: an argument is impossible.
+        ValueError: an argument is invalid.
     """
     located = locate_config(read_config_of_job(source, job))
     merged = build_job(
@@ -175,7 +175,7 @@ def derive_run(
 def _elastic_batch_arguments(
     arguments: LaunchArguments, raw: RawConfig, target_run: ResolutionTarget
 ) -> dict[str, Json]:
-    """Return the elastic batch as arguments if nothing but the `elasticity` block determines the batch."""
+    """Return the elastic batch as training arguments, if only the `elasticity` block determines the batch."""
     if not arguments.unknown.issuperset(_OF_BATCH) or not has_elasticity(raw.config):
         return {}
     if not FIRST_ELASTIC <= target_run.number <= LAST_ELASTIC:
@@ -187,7 +187,7 @@ def _elastic_batch_arguments(
 
 
 def _require_known_batch(config: JsonObject, assumed: AssumedArguments) -> None:
-    """Raise an error if the batch depends on an argument that only the job's shell knows."""
+    """Raise an error if the batch depends on an argument whose value only the job's shell knows."""
     unknown = [name for name in _OF_BATCH if name in assumed.unknown]
     unresolved = [key for key in KEYS if config.get(key) == "auto"]
     if unknown and unresolved:
@@ -202,7 +202,7 @@ def _require_known_batch(config: JsonObject, assumed: AssumedArguments) -> None:
 def _build_run(
     raw: RawConfig, filling: AutofillState, target_run: ResolutionTarget, input_config: InputConfig
 ) -> ResolvedRun:
-    """Return the run of a resolved config; on failure, add mismatched arguments to the error's hints."""
+    """Return the run of a resolved config; if that fails, add mismatched arguments to the error's hints."""
     try:
         batch = derive_batch(raw, target_run)
     except ResolveError as error:
@@ -302,7 +302,7 @@ _BATCH_KEYS = (*KEYS, "elasticity")
 
 
 def _has_dynamic_batches(job: LaunchedJob) -> bool:
-    """Return whether the program fills micro batches up to a number of tokens, like OpenRLHF's dynamic batches."""
+    """Return whether the program fills micro batches up to a number of tokens, as OpenRLHF can do."""
     flags = job.arguments or {}
     return job.format.name == "OpenRLHF" and bool(
         flags.get("train.dynamic_batch_enable") or flags.get("use_dynamic_batch")
@@ -310,7 +310,7 @@ def _has_dynamic_batches(job: LaunchedJob) -> bool:
 
 
 def _why_config_is_missing(located: LocatedConfig) -> str:
-    """Return why a job has no config, without the location, which the summary shows already."""
+    """Return why a job has no config, without the location, which is part of the summary."""
     note = located.why_not_checked or located.note
     return (
         (note.partition(": ")[2] or note)

@@ -71,7 +71,7 @@ _SAME = {"tensor": ("model",), "pipeline": ("model",), "sequence": ("context",)}
 
 @dataclass(frozen=True, slots=True)
 class ParallelDegrees:
-    """Requested degrees of parallelism; None stands for the launch file's degree, or else 1."""
+    """Requested degrees of parallelism; None stands for the launch file's degree, or 1 if it sets none."""
 
     tp: int | None = None
     pp: int | None = None
@@ -85,7 +85,7 @@ class ParallelDegrees:
                 raise ValueError(f"{field.name} {value!r}: expected an integer of at least 1")
 
     def over(self, launch_world_size: Parallelism) -> Parallelism:
-        """Merge these degrees with those of a launch file, which they override."""
+        """Merge these degrees with those of a launch file; the requested ones take precedence."""
         requested = [
             ParallelDegree(kind, size, name, is_asked=True)
             for name, kind in _KINDS.items()
@@ -98,7 +98,7 @@ class ParallelDegrees:
 
 
 class LaunchWorldSize(NamedTuple):
-    """The world size set by a launch file or by the config's own block, and its source."""
+    """The world size that a launch file or the config's `"$dsconfig"` block sets, and its source."""
 
     ranks: int | None
     """Number of ranks; None if it is known only when the job runs."""
@@ -110,7 +110,7 @@ class LaunchWorldSize(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ResolutionTarget:
-    """The target for which a config is resolved: release, consumer, ranks and parallelism, with notes."""
+    """The setting in which a config is resolved: release, consumer, ranks and parallelism, with notes."""
 
     release: str
     consumer: str
@@ -133,11 +133,11 @@ def resolution_target(
 ) -> ResolutionTarget:
     """Return the target for a job; `degrees` are tp, pp, sp and ep.
 
-    `launch_world_size` is the world size of the launch file, used if none is requested.
+    `launch_world_size` is the world size of the launch file, which is used if none is requested.
 
     Raises:
-        UnknownWorldSizeError: the world size is not known.
-        ValueError: an argument is impossible, or the environment's `WORLD_SIZE` is.
+        UnknownWorldSizeError: the world size is unknown.
+        ValueError: an argument, or `WORLD_SIZE` in the environment, is invalid.
     """
     parallel = ParallelDegrees(*degrees)
     messages: list[AutofillMessage] = []
@@ -184,7 +184,7 @@ _TONES = {"refused": "error", "unfilled": "warning", "overridden": "warning", "r
 
 
 def run_lines(run: ResolvedRun, style: TerminalStyle) -> Iterator[str]:
-    """Yield the lines of the text output, including line ends."""
+    """Yield the lines of the text output, with line endings."""
     batch, micro, steps = run.triplet
     ranks = f"{run.data_parallel_size:g} ranks"
     if run.data_parallel_size != run.world_size:

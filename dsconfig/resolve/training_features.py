@@ -1,4 +1,4 @@
-"""Determine kernels, quantization and offloaded checkpoints from options, launch files and a `config.json`."""
+"""Determine kernels, quantization and offloaded checkpoints from options, launch files and `config.json`."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ _OFFLOADED = ("offload", "offload_disk", "unsloth")
 def requested_kernels(data: Mapping[str, Json], trainer: str | None, program: str = "") -> FusedKernels:
     """Return the fused kernels requested by training arguments or a launch file.
 
-    `trainer` is the training method, a name of `TRAINERS`, and `program` reads the arguments, such as `TRL`.
+    `trainer` is the training method, a key of `TRAINERS`, and `program` the program that reads the arguments, such as
+    `TRL`.
     """
 
     def is_on(key: str) -> bool:
@@ -108,9 +109,9 @@ TRL_CHUNKS_SINCE: Mapping[str, tuple[int, int]] = {
 def add_default_loss_of_trl(
     kernels: FusedKernels, data: Mapping[str, Json], trainer: str | None, version: str | None
 ) -> tuple[FusedKernels, tuple[UnmodeledSetting, ...]]:
-    """Add the loss that a TRL script computes by default, and the setting that would decide it if unknown.
+    """Add the loss that a TRL script computes by default, and the setting that decides it if it is unknown.
 
-    `trainer` is the training method, None for SFT. `version` is that of TRL, None if unknown.
+    `trainer` is the training method, or None for SFT. `version` is the version of TRL, or None if unknown.
     """
     name = trainer or "sft"
     since = TRL_CHUNKS_SINCE.get(name)
@@ -171,7 +172,7 @@ def quantization_by_name(name: str) -> Quantization:
 
 
 def bitsandbytes_4bit_quantization(*, is_nested: bool) -> Quantization:
-    """Return 4-bit quantization with one scale per block, stored in 8 bits if nested."""
+    """Return 4-bit quantization with one scale per block; nested scales are stored in 8 bits."""
     nested = Fraction(1, NF4_BLOCK) + Fraction(4, NF4_BLOCK * NESTED_BLOCK)
     return Quantization("4-bit bitsandbytes", 4, nested if is_nested else Fraction(4, NF4_BLOCK))
 
@@ -187,7 +188,7 @@ def grouped_quantization(method: str, bits: int, group: int = 128) -> Quantizati
 
 
 def quantization_of_config(config: Mapping[str, Json]) -> Quantization | None:
-    """Return the quantization in a model's `config.json`; None if absent or if weights are trained unpacked.
+    """Return the quantization in a model's `config.json`, or None if absent or if weights are trained unpacked.
 
     Raises:
         NotModelledError: the method is not supported.
@@ -286,7 +287,7 @@ _PACKING = ("packing", "neat_packing", "sample_packing", "pad_to_sequence_len", 
 
 
 def packs_sequences(data: Mapping[str, Json]) -> bool | None:
-    """Return whether all sequences are packed or padded to the full length, or None if not specified.
+    """Return whether all sequences are packed or padded to the full length, or None if that is not set.
 
     LLaMA-Factory packs in pre-training (hparams/data_args.py and parser.py).
     """
@@ -317,9 +318,9 @@ def feature_notes(arch: Architecture, batch: MicroBatch) -> Iterator[str]:
 
 
 def unmodeled_experts(arch: Architecture, batch: MicroBatch, consumer: str) -> Iterator[UnmodeledSetting]:
-    """Yield how other versions of Transformers and PEFT differ for models with experts.
+    """Yield the differences of other versions of Transformers and PEFT for models with experts.
 
-    `consumer`: the library that loads the config, with its version if that is known.
+    `consumer` is the library that loads the config, with its version if known.
     """
     both, (name, version) = frozenset((RANK,)), split_consumer_spec(consumer)
     if not arch.num_experts:
@@ -335,7 +336,7 @@ def unmodeled_experts(arch: Architecture, batch: MicroBatch, consumer: str) -> I
 def assumed_inputs(
     arch: Architecture, batch: MicroBatch, *, gives_length: bool, gives_checkpointing: bool
 ) -> Iterator[UnmodeledSetting]:
-    """Yield the inputs that determine the activations but were not given."""
+    """Yield the inputs on which the activations depend but which were not given."""
     if arch.family in ("sized", "plain"):
         return
     longest = arch.default_length or arch.max_position_embeddings

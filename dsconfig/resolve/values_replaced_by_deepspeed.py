@@ -1,4 +1,4 @@
-"""Values that DeepSpeed changes: it overrides them, derives them from other keys, or converts them."""
+"""Values that DeepSpeed replaces: overridden, derived from other keys, or converted."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class EffectiveValue(NamedTuple):
 
 
 class ValueOrigins:
-    """Determine where a config's values come from, resolved or not."""
+    """Determines where the values of a config come from, whether it is resolved or not."""
 
     def __init__(
         self,
@@ -88,11 +88,11 @@ class ValueOrigins:
         self._rejected_paths: list[KeyPath] | None = None
 
     def may_determine_values_below(self, path: _Path) -> bool:
-        """Return whether a written key may determine a value inside this section."""
+        """Return whether a key in the config may determine a value inside this section."""
         return ".".join(path) in self._derived_sections
 
     def value_of_key(self, key: KeyView, value: Json, path: _Path) -> EffectiveValue:
-        """Return the effective value of a written key that the release reads."""
+        """Return the effective value of a key in the config that the release reads."""
         dotted, location = ".".join(path), self.describe_location(path)
         overwrite = overwrite_of_key(self.context.document.name, dotted, self.context.data)
         if overwrite is not None and value == value_at_dotted_path(self.context.data, dotted):
@@ -173,7 +173,7 @@ class ValueOrigins:
         return self._derive_value(_effective_value(dotted, "auto", "written", f"{location}{note}"), key)
 
     def _value_without_auto(self, key: KeyView, path: _Path) -> Json:
-        """Return the value that replaces a dropped "auto": that of an alias, or the default."""
+        """Return the value that replaces an ignored "auto": the value of an alias, or the default."""
         try:
             value = self.resolved_context.value(".".join((*path[:-1], key.info.name)))
         except SkipRule:
@@ -190,7 +190,7 @@ class ValueOrigins:
         return _effective_value(dotted, value, "written", location)
 
     def value_of_absent_key(self, key: KeyView, path: _Path) -> EffectiveValue:
-        """Return the effective value of an unwritten key."""
+        """Return the effective value of a key that is not in the config."""
         if self.formula and ".".join(path) == self.formula_key:
             note = f"{self.formula}; the number of GPUs is not known: give --world-size"
             return _effective_value(self.formula_key, None, "derived", note)
@@ -232,7 +232,7 @@ def _find_gather_on_save(ctx: Context, value: Json) -> Json:
 
 
 def _offload_device_finder(*switches: str) -> Find:
-    """Return a `Find` for an offload section's device, which deprecated switches set to `cpu`."""
+    """Return a `Find` for the device of an offload section, which deprecated switches set to `cpu`."""
 
     def find(ctx: Context, value: Json) -> Json:
         return "cpu" if any(ctx.key(switch) and ctx.is_on(switch) for switch in switches) else value
@@ -320,7 +320,7 @@ def releases_from(release: str, until: str | None = None) -> ReleaseInterval:
 
 
 def is_set(ctx: Context, key: str) -> bool:
-    """Return whether a key is written with a value other than an "auto" that DeepSpeed drops."""
+    """Return whether a key is in the config, with a value other than an "auto" that DeepSpeed ignores."""
     node: Json = ctx.walk.values
     for part in key.split("."):
         if not isinstance(node, dict) or part not in node:
@@ -350,7 +350,7 @@ def _find_only_if_fp16(key: str, under_bf16: Json) -> Find:
 
 
 def _find_under_old_name(key: str) -> Find:
-    """Return a `Find` for a key of `bf16`, whose section used to have another name."""
+    """Return a `Find` for a key of `bf16`, a section that had another name before."""
 
     def find(ctx: Context, value: Json) -> Json:
         old = ctx.data.get("bf16") is None and isinstance(ctx.data.get("bfloat16"), dict)
@@ -360,7 +360,7 @@ def _find_under_old_name(key: str) -> Find:
 
 
 def _find_immediate_grad_update(ctx: Context, value: Json) -> Json:
-    """Return `immediate_grad_update`, which is false without a section in releases that parse it by hand."""
+    """Return `immediate_grad_update`, which is false without a section in releases that do not use pydantic for it."""
     if ctx.release in _BY_HAND and ctx.data.keys().isdisjoint(("bf16", "bfloat16")):
         return False
     return _find_under_old_name("immediate_grad_update")(ctx, value)
@@ -486,7 +486,7 @@ _LAYERS = "compression_training.layer_reduction.enabled"
 
 
 def _find_default_dtype(value: Json) -> Json:
-    """Return `value`, or the default for a key whose default is a torch dtype, which JSON cannot express."""
+    """Return `value`, or for a key whose default is a torch dtype, that default as text."""
     return "torch.float16" if value is None else value
 
 
@@ -506,7 +506,7 @@ def switch_derivations() -> Iterator[ValueDerivation]:
 
 
 def other_derivations() -> Iterator[ValueDerivation]:
-    """Yield the derivations that are not about ZeRO, precision or switches."""
+    """Yield the derivations for keys other than those of ZeRO, precision and switches."""
     config = "runtime/config.py:DeepSpeedConfig._initialize_params"
     yield ValueDerivation("optimizer.type", _find_optimizer_type, config)
     for section in ("optimizer", "scheduler"):
@@ -557,7 +557,7 @@ def derivations_by_key(ctx: Context) -> dict[str, ValueDerivation]:
 
 @cache
 def _renamed_inference_keys() -> dict[str, ValueDerivation]:
-    """Return the keys of an inference config to which DeepSpeed copies the value of their old name.
+    """Return the keys of an inference config into which DeepSpeed copies the value of a former name.
 
     Source: runtime/config_utils.py:DeepSpeedConfigModel._process_deprecated_field.
     """

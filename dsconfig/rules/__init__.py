@@ -1,7 +1,7 @@
 """The rules, one module or folder per config section; `RULES` maps each code to its rule.
 
 A new module needs no registration: `make generate` finds every module of this package and lists its rules in
-`_generated`. Modules with a leading underscore hold no rules but functions that several rules share. They are
+`_generated`. Modules with a leading underscore have no rules, but functions that several rules share. Rule modules are
 imported on demand.
 """
 

@@ -1,4 +1,4 @@
-"""Load the known defects of released versions from `advisories.json`, and find those that apply to a job."""
+"""Load the known defects of released versions from `advisories.json`, and find those that affect a job."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class _AdvisoryFields(NamedTuple):
 
 
 class Advisory(_AdvisoryFields):
-    """A combination of versions and settings that is known not to work as configured."""
+    """A combination of versions and settings that is known not to work."""
 
     @cached_property
     def ranges(self) -> dict[str, VersionRange]:
@@ -72,7 +72,7 @@ class Advisory(_AdvisoryFields):
 
     @cached_property
     def releases(self) -> ReleaseInterval:
-        """The affected DeepSpeed releases; every release if the defect is in another program."""
+        """The affected DeepSpeed releases, or all of them if the defect is in another program."""
         affected = self.ranges.get(DEEPSPEED, VersionRange())
         numbers = [release_number(each) for each in RELEASES if version_numbers(each) in affected]
         last = ReleaseInterval().last if numbers[-1] == release_number(RELEASES[-1]) else numbers[-1]
@@ -80,7 +80,7 @@ class Advisory(_AdvisoryFields):
 
     @cached_property
     def fixed(self) -> str | None:
-        """First DeepSpeed release without the defect, or None if there is none or another program is at fault."""
+        """First DeepSpeed release without the defect; None if there is none, or if another program is at fault."""
         later = [each for each in RELEASES if release_number(each) > self.releases.last]
         return later[0] if later else None
 
@@ -126,7 +126,7 @@ def load_advisories() -> tuple[Advisory, ...]:
 
 
 def last_affected_release(*effects: EffectName, is_about_settings: bool = True) -> str | None:
-    """Return the last release that an advisory with one of `effects` affects, or None for the newest release.
+    """Return the last release that an advisory with one of `effects` affects; None if it is the newest.
 
     The rule that reports these advisories does not run on later releases.
     """
@@ -138,10 +138,10 @@ def last_affected_release(*effects: EffectName, is_about_settings: bool = True) 
 
 
 def advisories_for_versions(versions: Mapping[str, str]) -> Iterator[Advisory]:
-    """Yield the advisories for which every program has an affected version, whatever the settings.
+    """Yield the advisories of which every program has an affected version, whatever the settings.
 
     Args:
-        versions: version of each distribution.
+        versions: the installed version of each distribution.
     """
     for each in load_advisories():
         known = ((affected, versions.get(program)) for program, affected in each.ranges.items())
@@ -201,7 +201,7 @@ def advisory_findings(
     Args:
         ctx: the config in the evaluated release.
         effects: effects of the advisories to report.
-        is_about_settings: whether to use advisories that test settings, or those about versions alone.
+        is_about_settings: whether to report advisories that test settings, or those about versions alone.
     """
     for each in load_advisories():
         if (
@@ -220,7 +220,7 @@ def advisory_findings(
 
 
 def _location_of_advisory(ctx: Context, advisory: Advisory) -> str:
-    """Return the key at which to report an advisory, or the key's nearest parent in the config."""
+    """Return the path at which to report an advisory: its key, or the nearest parent that the config has."""
     path = advisory.at
     while path and not ctx.has(path):
         path = path.rpartition(".")[0]
@@ -228,7 +228,7 @@ def _location_of_advisory(ctx: Context, advisory: Advisory) -> str:
 
 
 def _affected_program_versions(ctx: Context, advisory: Advisory) -> list[str] | None:
-    """Return the versions of other programs as text, or None if the advisory does not apply."""
+    """Return the affected versions of other programs as text, or None if the advisory does not apply."""
     try:
         if not all(_fulfills_condition(ctx, name, test) for name, test in advisory.when.items()):
             return None
@@ -249,9 +249,8 @@ def _affected_program_versions(ctx: Context, advisory: Advisory) -> list[str] | 
 def _is_affected(ctx: Context, advisory: Advisory) -> bool:
     """Return whether the release is affected with enough certainty to report the advisory.
 
-    A target that is a range means that the release is unknown, and most likely the newest that the range
-    allows. An advisory for only a part of the range is reported only if the job would crash, as in other
-    rules, and if the advisory depends on no other program.
+    If the target is a range, the release is unknown, and most likely the newest in the range. An advisory for only a
+    part of the range is reported only if the job would crash, as in other rules, and if it depends on no other program.
     """
     affected, target = advisory.releases, ctx.target
     is_part = target.first not in affected or target.last not in affected
@@ -287,7 +286,7 @@ FACTS: Mapping[str, Callable[[Context], Json]] = {
 
 
 def _fulfills_condition(ctx: Context, name: str, test: Any) -> bool:
-    """Return whether a fact or key passes a test: accepted values, or an object with `least` or `set`."""
+    """Return whether a fact or key passes a test: a list of accepted values, or an object with `least` or `set`."""
     if name in FACTS:
         value = FACTS[name](ctx)
     elif isinstance(test, dict) and "set" in test:

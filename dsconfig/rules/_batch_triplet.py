@@ -1,4 +1,4 @@
-"""The batch triplet of a config, its data-parallel size, and the world sizes at which it works."""
+"""The batch triplet of a config, its data-parallel size, and the world sizes for which it is valid."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def batch_values(ctx: Context) -> tuple[Json, Json, Json]:
-    """Return the three batch values as written, each None if absent or null.
+    """Return the three batch values in the config, each None if absent or null.
 
     Raises:
         SkipRule: the elastic solver overrides all three, the consumer resolves one of them, or a program of
@@ -77,7 +77,7 @@ def accumulation_steps(ctx: Context) -> Json:
 
 
 def data_parallel_size(ctx: Context) -> float | None:
-    """Return the data-parallel size that the triplet must match, or None if unknown.
+    """Return the data-parallel size by which the batch is divided, or None if unknown.
 
     Raises:
         SkipRule: `sequence_parallel_size`, or a parallelism degree of the job, does not divide the ranks.
@@ -99,7 +99,7 @@ def data_parallel_size(ctx: Context) -> float | None:
 
 
 def supported_world_sizes(context: Context) -> tuple[int, ...] | None:
-    """Return the world sizes at which the triplet works, or None if it works at all or they are unknown."""
+    """Return the world sizes for which the triplet is valid; None if it is valid anyway, or if they are unknown."""
     if context.is_elastic:
         from dsconfig.rules.consumers.elastic_run_plan import planned_gpu_counts
 
@@ -127,7 +127,7 @@ class DerivationFailure(NamedTuple):
 
     @property
     def is_total_too_small(self) -> bool:
-        """Whether the total is less than a single step needs, so that a derived value is not positive."""
+        """Whether the total is less than one step needs, so that a derived value is not positive."""
         return all(value is None or value > 0 for value in self.values)
 
 
@@ -170,11 +170,10 @@ _MAX_DIGITS = 24
 
 
 def working_world_sizes(train: Json, micro: Json, steps: Json) -> tuple[int, ...] | None:
-    """Return, in ascending order, the world sizes at which a triplet works, or None if all do.
+    """Return, in ascending order, the world sizes for which a triplet is valid, or None if all are.
 
-    The result is empty if no world size works. The values are as written, with None for an absent key. A
-    batch works only if the world size divides a quotient that does not depend on it, so only the divisors of
-    that quotient need to be tried.
+    The result is empty if no world size is valid. The values are those in the config, or None for an absent key. A
+    valid world size divides a quotient that does not depend on it, so only the divisors of that quotient are tried.
     """
     if not _NUMBERS.issuperset(map(type, (train, micro, steps))):
         return ()  # the arithmetic raises a TypeError at every world size
@@ -196,7 +195,7 @@ def _compute_working_world_sizes(
 
 
 def _candidate_world_sizes(train: float, micro: float | None, steps: float | None) -> Iterable[int]:
-    """Return a superset of the world sizes at which the batch works, to be tested one by one."""
+    """Return a superset of the valid world sizes of a batch, to be tested one by one."""
     if any(value is not None and not value > 0 for value in (train, micro, steps)):
         return ()
     numbers = [value for value in (train, micro, steps) if value is not None]
@@ -215,7 +214,7 @@ def _candidate_world_sizes(train: float, micro: float | None, steps: float | Non
 
 
 def _as_exact_number(value: float) -> int | Fraction:
-    """Convert a number to an integer or fraction, whose arithmetic does not round."""
+    """Convert a number to an integer or a fraction, which compute without rounding."""
     if isinstance(value, int):
         return value
     from fractions import Fraction  # 4 ms to import, and nearly every batch uses integers
@@ -231,8 +230,7 @@ def _works_at_world_size(train: Json, micro: Json, steps: Json, size: int) -> bo
 def divisors(number: int) -> tuple[int, ...]:
     """Return the divisors of a number in ascending order; empty unless the number is positive.
 
-    For a number above 10^12, the result has only the divisors up to 10^6 (10^4 from 10^18 on) and their
-    cofactors.
+    For a number above 10^12, only the divisors up to 10^6 (10^4 for numbers above 10^18) and their cofactors are found.
     """
     from elastic.divisors import divisors_up_to
 
@@ -244,7 +242,7 @@ def divisors(number: int) -> tuple[int, ...]:
 
 
 def format_world_sizes(sizes: tuple[int, ...] | None) -> str | None:
-    """Format world sizes for a report's note; return None if every size works."""
+    """Format world sizes for a note in a report; return None if every size is valid."""
     if sizes is None:
         return None
     if len(sizes) > 16:

@@ -1,4 +1,4 @@
-"""Determine the optimizer or scheduler class that the engine builds for a `type`, and the params it accepts."""
+"""Determine the optimizer or scheduler class that the engine builds for a `type`, and the params that it accepts."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ class BuiltClass(NamedTuple):
 
 
 def written_type(ctx: Context, section: str) -> str | None:
-    """Return the `type` of a section as written, or None if it is missing or not a string."""
+    """Return the `type` of a section in the config, or None if it is missing or not a string."""
     name = ctx.raw(f"{section}.type")
     return name if isinstance(name, str) else None
 
 
 def configured_params(ctx: Context, section: str) -> JsonObject:
-    """Return the `params` of a section as written, or an empty object without any."""
+    """Return the `params` of a section in the config, or an empty object."""
     section_params = ctx.raw(f"{section}.params")
     return section_params if isinstance(section_params, dict) else {}
 
@@ -57,14 +57,14 @@ def configured_params(ctx: Context, section: str) -> JsonObject:
 def known_type(ctx: Context, section: str, name: str | None) -> TypeInfo | None:
     """Return the DeepSpeed type with this name, or None if the release does not have it.
 
-    The walk through the section has already narrowed the releases that share the answer.
+    The key walk has already narrowed the releases to those with the same answer.
     """
     kind = find_type(section, name)
     return kind if kind and ctx.release in kind.releases else None
 
 
 def is_known_class_name(section: str, name: object) -> bool:
-    """Return whether a section's class of this name exists in any DeepSpeed release or in PyTorch."""
+    """Return whether any DeepSpeed release, or PyTorch, has a class of this name for a section."""
     return isinstance(name, str) and (find_type(section, name) is not None or name in _TORCH[section])
 
 
@@ -77,7 +77,7 @@ def built_optimizer(ctx: Context) -> BuiltClass | None:
     """Return the class that the engine builds for the optimizer, or None if unknown.
 
     Raises:
-        SkipRule: the class depends on offload or the stage, and that value is rejected or left to the consumer.
+        SkipRule: the class depends on the offload device or the stage, which is rejected or left to the consumer.
     """
     return ctx.cached(_find_built_optimizer)
 
@@ -150,7 +150,7 @@ def _torch_class(section: str, name: str) -> BuiltClass | None:
 def _accepted_arguments(
     section: str, built: str, build: str, release: int
 ) -> tuple[frozenset[str], dict[str, KeyView]]:
-    """Return the arguments that a class accepts from a config, and the keys of a DeepSpeed class."""
+    """Return the arguments that a class accepts from a config, and for a DeepSpeed class, its keys."""
     deepspeed_keys = {
         name: key
         for name, key in section_view_of_release(section, release).keys.items()
@@ -168,7 +168,10 @@ def _accepted_arguments(
 def report_missing_type(
     ctx: Context, section: str, *, names: tuple[str, ...], example: str
 ) -> Iterator[Finding]:
-    """Report a section that has no effect because it lacks `type`; `names` are common mistakes for that key."""
+    """Report a section that has no effect because it has no `type`.
+
+    `names` are wrong names that users write instead.
+    """
     block = ctx.data.get(section)
     if not isinstance(block, dict) or not block or block.get("type") is not None:
         return

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Return whether `value` is a JSON number, which excludes booleans."""
+    """Return whether `value` is a JSON number, which a boolean is not."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
@@ -22,7 +22,7 @@ def as_number(value: object) -> float | None:
 
 
 def is_integer(value: object) -> TypeGuard[int]:
-    """Return whether `value` is a JSON integer, which excludes booleans."""
+    """Return whether `value` is a JSON integer, which a boolean is not."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -97,7 +97,7 @@ def describe_stage(ctx: Context) -> str:
 
 
 def related_stage(ctx: Context) -> list[tuple[str, str]]:
-    """Return the ZeRO stage as a related location, or nothing if the config does not set it."""
+    """Return the ZeRO stage as a related location; empty if the config does not set it."""
     return [("the stage is set here", stage_path(ctx))] if ctx.has(stage_path(ctx)) else []
 
 
@@ -114,7 +114,7 @@ def zero_section(ctx: Context) -> JsonObject:
 
 
 def related_stage_key(ctx: Context) -> list[tuple[str, str]]:
-    """Return the key `stage` as a related location, or nothing if the config does not have it."""
+    """Return the key `stage` as a related location; empty if the config does not have it."""
     return [("the stage is set here", STAGE)] if ctx.has(STAGE) else []
 
 
@@ -155,20 +155,20 @@ def offload_device_path(ctx: Context, section: str) -> str:
 
 
 def offload_keys(ctx: Context, section: str) -> list[str]:
-    """Return the keys with which the config requests an offload: the section and legacy switches."""
+    """Return the keys by which the config requests an offload: the section and legacy switches."""
     return [path for path in (section, *_SWITCHES[section]) if ctx.has(path)]
 
 
 def related_offload(ctx: Context) -> list[tuple[str, str]]:
-    """Return, as a related location, the key that requests optimizer offload."""
+    """Return the key that requests optimizer offload, as a related location."""
     return [("the optimizer is offloaded here", offload_device_path(ctx, OPTIMIZER))]
 
 
 def uses_cpu_optimizer(ctx: Context) -> bool:
     """Return whether the engine uses DeepSpeed's CPU optimizers.
 
-    Source: runtime/engine.py, `zero_use_cpu_optimizer`. Before 0.7.2 `zero_cpu_offload` treated the device
-    "none" as offload too.
+    Source: runtime/engine.py, `zero_use_cpu_optimizer`. Before 0.7.2, `zero_cpu_offload` also treated the device "none"
+    as offload.
     """
     if not ctx.has("zero_optimization"):
         return False
@@ -192,12 +192,12 @@ _ACCUMULATION = f"{_SECTION}.grad_accum_dtype"
 
 
 def normalize_dtype(name: Json) -> str | None:
-    """Return a dtype's short name, such as `fp16` for "torch.float16", or None if DeepSpeed lacks it."""
+    """Return the short name of a dtype, such as `fp16` for "torch.float16", or None if DeepSpeed does not know it."""
     return _DTYPES.get(name) if isinstance(name, str) else None
 
 
 def enabled_bf16_path(ctx: Context, key: str = "enabled") -> str | None:
-    """Return the path of the switch `key` if it is on in `bf16` or `bfloat16`, otherwise None."""
+    """Return the path of the switch `key` if it is on in `bf16` or `bfloat16`, else None."""
     for section in ("bf16", "bfloat16"):
         if ctx.is_on(f"{section}.{key}"):
             return f"{section}.{key}"
@@ -212,7 +212,7 @@ def training_dtype(ctx: Context) -> str:
 
 
 def related_dtype(ctx: Context) -> list[tuple[str, str]]:
-    """Return, as a related location, the key that sets the training dtype."""
+    """Return the key that sets the training dtype, as a related location."""
     path = "fp16.enabled" if ctx.is_on("fp16.enabled") else enabled_bf16_path(ctx)
     return [("the model's dtype is set here", path)] if path else []
 
@@ -220,8 +220,8 @@ def related_dtype(ctx: Context) -> list[tuple[str, str]]:
 def uses_bf16_optimizer(ctx: Context) -> bool:
     """Return whether `BF16_Optimizer` replaces the usual optimizer of ZeRO stage 1.
 
-    Source: runtime/engine.py, `DeepSpeedEngine._do_optimizer_sanity_check`: from 0.8.1 on, and from 0.10.1 on
-    not if the optimizer is offloaded to the CPU.
+    Source: runtime/engine.py, `DeepSpeedEngine._do_optimizer_sanity_check`: since 0.8.1; since 0.10.1 not if the
+    optimizer is offloaded to the CPU.
     """
     return (
         ctx.has(_ACCUMULATION)
@@ -234,10 +234,10 @@ def uses_bf16_optimizer(ctx: Context) -> bool:
 
 
 def reduction_dtype(ctx: Context) -> tuple[str, str | None]:
-    """Return the dtype of gradient reduction and the key that sets it, None for the model's dtype.
+    """Return the dtype of gradient reduction, and the key that sets it (None if it is the model's dtype).
 
-    Source: runtime/engine.py, `DeepSpeedEngine.communication_data_type`. With sequence parallelism
-    `_configure_distributed_model` overrides it with `seq_parallel_communication_data_type`.
+    Source: runtime/engine.py, `DeepSpeedEngine.communication_data_type`. With sequence parallelism,
+    `_configure_distributed_model` replaces it by `seq_parallel_communication_data_type`.
     """
     key, dtypes = "communication_data_type", ("fp32", "bf16", "fp16")
     ranks = ctx.value("sequence_parallel_size") if builds_device_mesh(ctx) else 1
@@ -269,8 +269,8 @@ _DATA = "data_parallel_size"
 def builds_device_mesh(ctx: Context) -> bool:
     """Return whether DeepSpeed builds a device mesh because of the config.
 
-    Source: __init__.py, `initialize`. Up to 0.18.5, `initialize` searches for the two keys in the path of a
-    config file, not in its content.
+    Source: __init__.py, `initialize`. Up to 0.18.5, for a config file, `initialize` looks for the two keys in its path
+    instead of its content.
     """
     return ctx.has(_SEQUENCE) and ctx.has(_DATA) and (not ctx.from_file or ctx.since("0.18.6"))
 
@@ -280,7 +280,7 @@ _COUNTABLE = 2**53
 
 
 def positive_size(ctx: Context, path: str) -> int | None:
-    """Return a batch size or parallelism degree if it is a positive integer of reasonable size, else None."""
+    """Return a batch size or parallel degree if it is a positive integer of plausible size, else None."""
     value = ctx.value(path) if ctx.has(path) else None
     return value if is_integer(value) and 0 < value < _COUNTABLE else None
 
@@ -291,7 +291,7 @@ AUTOTP = "tensor_parallel.autotp_size"
 
 
 def tensor_parallel_ranks(ctx: Context) -> int:
-    """Return the number of ranks that share each layer, 0 or 1 without AutoTP."""
+    """Return the number of ranks that share each layer, which is 0 or 1 without AutoTP."""
     section = ctx.data.get("tensor_parallel")
     size = ctx.value(AUTOTP) if isinstance(section, dict) and "autotp_size" in section else 0
     return size if isinstance(size, int) else 0

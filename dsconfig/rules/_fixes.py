@@ -32,7 +32,7 @@ def remove_key(path: KeyPath, *, safe: bool = False) -> Fix:
 def remove_key_showing_value(path: KeyPath, value: Json) -> Fix:
     """Return a fix that removes a key, with its value in the title unless it is a secret.
 
-    This is for keys whose value may matter to the user.
+    Use it for keys whose value the user may want to keep.
     """
     key, shown = str(path[-1]), quote_value(value)
     if may_be_secret(key, shown if isinstance(value, dict | list) else ""):
@@ -72,7 +72,7 @@ def move_key(ctx: Context, path: KeyPath, to: KeyPath, value: Json, *, safe: boo
 def move_key_with_value(
     ctx: Context, path: KeyPath, to: KeyPath, value: Json, *, safe: bool = False
 ) -> Fix | None:
-    """Return a fix that removes a key and sets `value` at `to`, or None if `value` is rejected there."""
+    """Return a fix that removes a key and sets `value` at `to`, or None if the release rejects `value` there."""
     if not is_accepted_at(ctx, path, to, value):
         return None
     is_sibling = path[:-1] == to[:-1]
@@ -102,7 +102,7 @@ def is_accepted_at(ctx: Context, path: KeyPath, to: KeyPath, value: Json) -> boo
 
 
 def _containers_on_path(data: JsonObject, to: KeyPath) -> list[Json]:
-    """Return the container for each part of a path, with MISSING below the first absent one."""
+    """Return the container of each part of a path, or MISSING below the first absent one."""
     levels: list[Json] = [data]
     for part in to[:-1]:
         container = levels[-1]
@@ -114,7 +114,7 @@ def _containers_on_path(data: JsonObject, to: KeyPath) -> list[Json]:
 
 
 def _has_alias_in_parent(ctx: Context, release: int, path: KeyPath, to: KeyPath, parent: Json) -> bool:
-    """Return whether a key's new parent already contains the key under another name."""
+    """Return whether the new parent of a key already has the key under another name."""
     key, alike = find_key(dotted_path(to), release, ctx.root_section)
     if release == ctx.release:
         ctx.equivalent = ctx.equivalent.intersect(alike)
@@ -145,7 +145,7 @@ def _required_keys(section: str, release: int) -> frozenset[str]:
 
 
 def _walk_events(ctx: Context, release: int, to: KeyPath, value: Json) -> Iterator[tuple[str, KeyPath]]:
-    """Yield the events that a walk records for a value, or `_CLOSED` if DeepSpeed does not read a parent."""
+    """Yield the events that the key walk records for a value, or `_CLOSED` if DeepSpeed does not read a parent."""
     walk = KeyWalk(release, ctx.consumer, ctx.walk.unfilled)
     config, place = _minimal_config(ctx.data, to, value)
     walk.section(ctx.root_section, config, (), ())
@@ -168,7 +168,7 @@ _KINDS = ("unknown", "rejected", "coerced", "unresolved_autos", "duplicate_alias
 
 
 def _minimal_config(data: JsonObject, to: KeyPath, value: Json) -> tuple[JsonObject, KeyPath]:
-    """Return a minimal config that contains the value at `to`, and its path there."""
+    """Return a minimal config with the value at `to`, and the path of the value in it."""
     config: Json = value
     for part, level in zip(reversed(to), reversed(_containers_on_path(data, to)), strict=True):
         if isinstance(part, int):
@@ -201,7 +201,7 @@ def report_keys_without_effect(
     effect: EffectName = "ignored",
     related: Iterable[tuple[str, str]] = (),
 ) -> Finding:
-    """Report all keys that have no effect for the same reason as one diagnostic."""
+    """Report all keys that have no effect for the same reason in one diagnostic."""
     from dsconfig.rules._suggest_section import format_key  # most configs do not need it
 
     first, *others = paths

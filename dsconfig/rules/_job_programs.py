@@ -1,4 +1,4 @@
-"""Describe the programs of a job: the name and changes of the consumer, and the versions of any program."""
+"""Describe the programs of a job: the consumer's name and changes, and the versions of other programs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ INIT = "accelerate utils/dataclasses.py:DeepSpeedPlugin.__post_init__"
 
 
 class ProgramVersions(NamedTuple):
-    """The versions of a program with which a job may run, and the evidence."""
+    """The versions of a program that a job may use, and the evidence."""
 
     versions: VersionRange
     text: str
@@ -26,11 +26,11 @@ class ProgramVersions(NamedTuple):
 
 
 def program_versions(ctx: Context, program: str) -> ProgramVersions | None:
-    """Return the versions of a program with which the job may run, or None if unknown.
+    """Return the versions of a program that the job may use, or None if unknown.
 
-    A requirement in the repository takes precedence, because it may allow several versions, while the version
-    of a consumer is a single one. An installed version is evidence only where DeepSpeed is installed too: a
-    tool environment such as pre-commit's says nothing about the job.
+    A requirement in the repository takes precedence, because it may allow several versions, while the consumer has a
+    single version. An installed version is evidence only if DeepSpeed is installed too: the environment of a tool such
+    as pre-commit says nothing about the job.
     """
     # Most rules need only the names in this module.
     from dsconfig.core.version_ranges import parse_version_range
@@ -62,12 +62,12 @@ def program_label(ctx: Context) -> str:
 
 
 def consumer_has_change(ctx: Context, change: str) -> bool:
-    """Return whether the consumer's version includes a change listed in `consumer_versions`."""
+    """Return whether the consumer's version includes a change in `consumer_versions.CHANGES`."""
     return consumer_versions.version_includes_change(change, ctx.consumer, ctx.version)
 
 
 def is_overwritten_by_accelerate(ctx: Context, path: KeyPath) -> bool:
-    """Return whether Accelerate overwrites a key before it looks for unresolved "auto" values."""
+    """Return whether Accelerate overwrites a key before it searches for unresolved "auto" values."""
     if path == ("zero_allow_untested_optimizer",):
         return "optimizer" not in ctx.data
     return path == ("steps_per_print",)

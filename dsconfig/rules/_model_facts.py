@@ -55,7 +55,7 @@ class UnreadableModelError(ValueError):
 
 
 def parameter_count_if_known(ctx: Context) -> int | None:
-    """Return the model's number of parameters, or None if unknown."""
+    """Return the number of the model's parameters, or None if unknown."""
     try:
         return parameter_count(ctx) if has_model(ctx) else None
     except SkipRule:
@@ -70,7 +70,7 @@ def has_model(ctx: Context) -> bool:
 
 
 def _model_of_program(ctx: Context) -> Named | None:
-    """Return the only model that a program loads by a literal name and trains, or None."""
+    """Return the only model that a program trains and loads by a literal name, or None."""
     from dsconfig.launch.config_sensitive_calls import trained_models
     from dsconfig.launch.training_arguments import is_hub_name
 
@@ -86,7 +86,7 @@ def trained_model(ctx: Context) -> TrainedModel:
     """Return the model that the config trains.
 
     Raises:
-        SkipRule: no model is named, or it cannot be read, which adds a note if the user named it.
+        SkipRule: no model is named, or it cannot be read; if the user named it, a note is added.
     """
     opened = ctx.cached(_find_model)
     if opened is None:
@@ -98,7 +98,7 @@ def model_architecture(ctx: Context) -> Architecture:
     """Return the dimensions of the model that the config trains.
 
     Raises:
-        SkipRule: the sizes are unknown, which adds a note if the user named the model.
+        SkipRule: the sizes are unknown; if the user named the model, a note is added.
     """
     opened = trained_model(ctx)
     if opened.shape is None:
@@ -129,7 +129,7 @@ def largest_parameter(ctx: Context) -> NamedParameter:
 
 
 def largest_linear(ctx: Context) -> NamedParameter | None:
-    """Return the largest linear or convolution weight other than experts, or None without one.
+    """Return the largest linear or convolution weight other than experts, or None if there is none.
 
     Raises:
         SkipRule: the sizes are unknown.
@@ -141,7 +141,7 @@ def largest_linear(ctx: Context) -> NamedParameter | None:
 
 
 def parameter_count(ctx: Context) -> int:
-    """Return the model's number of parameters.
+    """Return the number of the model's parameters.
 
     Raises:
         SkipRule: the sizes are unknown.
@@ -162,7 +162,7 @@ def _find_model(ctx: Context) -> TrainedModel | None:
 
 
 def requested_model(model: str | Mapping[str, Json]) -> Named:
-    """Return the model given by the argument `model`, after checking that it can be read.
+    """Return the model named by the argument `model`, if it can be read.
 
     Raises:
         UnreadableModelError: the model does not exist, or cannot be read.
@@ -284,7 +284,7 @@ FUSED = 5
 
 
 def sparse_block_of(model: TrainedModel) -> str | None:
-    """Return the class of the model's block that skips idle experts, or None."""
+    """Return the class of the model's MoE block, in which idle experts are skipped, or None."""
     return next((BLOCKS[kind] for kind in model.kinds if kind in BLOCKS), None)
 
 
@@ -301,7 +301,7 @@ def transformers_version(ctx: Context) -> int | None:
 
 
 def string_list(ctx: Context, path: str) -> list[str]:
-    """Return the names at `path`, which may be a list or a single string."""
+    """Return the names at `path`, whose value may be a list or a single string."""
     value = ctx.value(path)
     if isinstance(value, str):
         return [value]

@@ -1,4 +1,4 @@
-"""Suggest the word or key that was meant by a mistyped one, considering its value."""
+"""Suggest the key or word for which another one is a typo, considering its value."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dsconfig.model.key_table import KeyView, SectionView, keys_of_section_class
 
 
 class SuggestedKey(NamedTuple):
-    """The keys of a section of which an unknown key may be a typo."""
+    """The keys of a section for which an unknown key may be a typo."""
 
     suggestions: tuple[str, ...] = ()
     """Closest keys that accept the value's type; several if they are equally close."""
@@ -32,7 +32,7 @@ class SuggestedKey(NamedTuple):
 
 
 def guess_intended_key(word: str, value: Json, section: SectionView) -> SuggestedKey:
-    """Return the keys of a section of which `word` may be a typo, given its value."""
+    """Return the keys of a section for which `word` may be a typo, given its value."""
     candidates: list[SimilarWord] = []
     for way in range(len(MATCHERS)):
         candidates = [
@@ -78,7 +78,7 @@ def _section_lexicon(section: str) -> WordIndex:
 
 
 def _one_candidate_per_key(candidates: Iterable[SimilarWord], section: SectionView) -> list[SimilarWord]:
-    """Return each key once, under the most similar of its names."""
+    """Return each key once, with the most similar of its names."""
     first: dict[str, SimilarWord] = {}
     for each in candidates:
         first.setdefault(section.keys[each.word].info.name, each)
@@ -86,7 +86,7 @@ def _one_candidate_per_key(candidates: Iterable[SimilarWord], section: SectionVi
 
 
 def _is_typing_error(word: str, candidate: SimilarWord) -> bool:
-    """Return whether two words differ by only a few keystrokes and have the same digits."""
+    """Return whether two words differ by a few keystrokes only, and have the same digits."""
     letters = letters_and_digits_of(candidate.word)
     max_cost = 3 if len(letters) >= 12 else 2
     digits = [letter for letter in letters if letter.isdigit()]
@@ -126,7 +126,7 @@ def _lexicon(words: frozenset[str]) -> WordIndex:
 
 
 def closest_word(word: str, words: Iterable[str]) -> str | None:
-    """Return the word in `words` of which `word` is most likely a typo, or None."""
+    """Return the word in `words` for which `word` is most likely a typo, or None."""
     return best_match(word, _lexicon(frozenset(words)))
 
 

@@ -19,7 +19,7 @@ from dsconfig.model.key_table import (
 
 
 class _KeyLocation(NamedTuple):
-    """A path at which some releases read a key, and these releases."""
+    """A path at which some releases read a key, with these releases."""
 
     path: str
     info: KeyInfo
@@ -29,7 +29,7 @@ class _KeyLocation(NamedTuple):
 
 @cache
 def _key_locations(root: str = ROOT) -> dict[str, list[_KeyLocation]]:
-    """Return the paths of all keys of all releases by name, except those in free-form objects."""
+    """Map the name of each key to its paths in all releases, except those in free-form objects."""
     locations: dict[str, list[_KeyLocation]] = {}
 
     def visit(section: str, path: tuple[str, ...], above: tuple[ReleaseInterval, ...]) -> None:
@@ -49,7 +49,7 @@ def _key_locations(root: str = ROOT) -> dict[str, list[_KeyLocation]]:
 
 @cache
 def _keys_below_user_names() -> frozenset[str]:
-    """Return the keys that have no single path because users name the object around them."""
+    """Return the keys without a single path, because they are inside objects that users name."""
     return frozenset(path[-1] for path, _ in iter_keys() if "*" in path)
 
 
@@ -73,8 +73,8 @@ def _common_releases(
 def format_key(path: KeyPath) -> str:
     """Format a key in backticks for a message, with its path if the key alone is ambiguous.
 
-    The result is the key alone, with the index for a list element, or the whole path if several sections have
-    a key of this name.
+    Return the key alone, with the index for a list element, or the whole path if several sections have a key of this
+    name.
     """
     key = next(part for part in reversed(path) if isinstance(part, str))
     if len(_key_locations().get(key, ())) > 1:
@@ -103,9 +103,9 @@ def is_read_at(ctx: Context, path: KeyPath) -> bool:
 
 
 def only_path_of(ctx: Context, word: str, parent: KeyPath) -> str | None:
-    """Return the path at which the release reads a key, if there is only one in total or near `parent`.
+    """Return the path at which the release reads a key, if there is only one, or only one near `parent`.
 
-    The result is None if the name does not point to a single path.
+    Return None if there is no such path.
     """
     param = _param_path_beside_type(word, parent, ctx.release)
     if param is not None:
@@ -199,7 +199,7 @@ _WITH_TYPES: dict[KeyPath, str] = {("optimizer",): "Optimizer", ("scheduler",): 
 
 
 def _param_path_beside_type(word: str, parent: KeyPath, release: int) -> str | None:
-    """Return the path in `params` for a key written next to an optimizer's or scheduler's `type`."""
+    """Return the path in `params` for a key that is next to the `type` of an optimizer or scheduler."""
     section = _WITH_TYPES.get(parent)
     for kind in types_of_section(section).values() if section else ():
         key = keys_of_section_class(kind.params).get(word) if kind.params else None

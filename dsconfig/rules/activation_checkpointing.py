@@ -17,10 +17,9 @@ _SECTION = "activation_checkpointing"
 def contiguous_checkpoints_without_partitions(ctx: Context) -> Iterator[Finding]:
     """`contiguous_memory_optimization` is on, but `partition_activations` is off.
 
-    DeepSpeed copies the partitioned activations into one buffer, whose size it computes from
-    `number_checkpoints`. If either key is missing, `deepspeed.checkpointing.configure` raises, unless the
-    script passes it as an argument, as is common for the number. Without that call the whole section has no
-    effect.
+    DeepSpeed copies the partitioned activations into one buffer, whose size it computes from `number_checkpoints`. If
+    either key is missing, `deepspeed.checkpointing.configure` raises, unless the script passes it as an argument.
+    Without a call of that function, the section has no effect.
 
     Bad:
 
@@ -66,10 +65,10 @@ _OPTIONS = (
 def checkpointing_never_configured(ctx: Context) -> Iterator[Finding]:
     """The section has no effect, because no program of the repository calls `deepspeed.checkpointing`.
 
-    The engine does not read the section. It configures `deepspeed.checkpointing.checkpoint`, which a model has to call
-    in place of PyTorch's function, as Megatron's models do. Models of Transformers use PyTorch's: switch it on with
-    `gradient_checkpointing=True` or `model.gradient_checkpointing_enable()`. Reported only if the program that
-    loads the config is known.
+    The engine does not read the section. It configures `deepspeed.checkpointing.checkpoint`, which a model must call
+    instead of PyTorch's function, as Megatron's models do. Transformers models use PyTorch's function: enable it with
+    `gradient_checkpointing=True` or `model.gradient_checkpointing_enable()`. Reported only if the program that loads
+    the config is known.
 
     Good, read by transformers:
 

@@ -16,9 +16,9 @@ _SOURCE = "dsconfig/rules/advisories.json, which names the source of each entry"
 def release_with_known_crash(ctx: Context) -> Iterator[Finding]:
     """The job fails with these settings, because of a defect of the release.
 
-    `dsconfig explain` shows the reason, the affected releases and the source of each advisory. An advisory is
-    reported only if the release and all settings are known. If other programs matter, such as PyTorch, a
-    requirement of the repository must allow affected versions alone.
+    `dsconfig explain` shows the reason, the affected releases and the source of each advisory. An advisory is reported
+    only if the release and all settings are known. If another program such as PyTorch is involved, the repository must
+    require an affected version.
 
     Bad, release 0.7.6:
 
@@ -33,7 +33,7 @@ def release_with_known_crash(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC881", effect="altered", until=last_affected_release("altered", "ignored"), source=_SOURCE)
 def release_with_known_wrong_result(ctx: Context) -> Iterator[Finding]:
-    """The job trains differently with these settings, because of a defect of the release.
+    """The job trains differently from what these settings say, because of a defect of the release.
 
     Such defects raise no error: gradients are dropped or not averaged, weights are stale, or a setting has no
     effect. `dsconfig explain` shows the reason, the affected releases and the source of each advisory.
@@ -75,9 +75,9 @@ _ALL: tuple[EffectName, ...] = ("crashes", "altered", "ignored", "wasteful")
 def incompatible_versions(ctx: Context) -> Iterator[Finding]:
     """The repository requires versions of DeepSpeed and of another program that do not work together.
 
-    This is about versions alone, whatever the config says. For example, DeepSpeed before 0.14.4 cannot be
-    imported with PyTorch 2.4. It is reported only if a requirement (`requirements.txt`, a lock file, an image)
-    allows affected versions alone, or if both programs are installed.
+    For example, DeepSpeed before 0.14.4 cannot be imported with PyTorch 2.4, whatever the config says. The rule reports
+    this only if a requirement (`requirements.txt`, a lock file, an image) allows only affected versions, or if both
+    programs are installed.
 
     Good:
 

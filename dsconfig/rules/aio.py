@@ -101,9 +101,8 @@ def aio_number_not_positive(ctx: Context) -> Iterator[Finding]:
 def gds_needs_cuda(ctx: Context) -> Iterator[Finding]:
     """`aio.use_gds` makes the config fail on machines without CUDA.
 
-    DeepSpeed queries the accelerator when it loads the config, and rejects `use_gds` unless that is "cuda": on
-    machines without a GPU and on every other accelerator, even if nothing is swapped to NVMe. dsconfig assumes
-    a machine with CUDA, so this diagnostic is informational.
+    DeepSpeed queries the accelerator when it loads the config, and rejects `use_gds` unless it is "cuda", even if
+    nothing is swapped to NVMe. dsconfig assumes a machine with CUDA, so this diagnostic is informational.
 
     Bad:
 

@@ -1,4 +1,4 @@
-"""`autotuning`: empty directories, a switch that ends training, and the measured steps."""
+"""`autotuning`: empty directories, a switch that ends training, and the steps to measure."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def _measured_steps(ctx: Context) -> tuple[int, int] | None:
 def autotuning_left_on(ctx: Context) -> Iterator[Finding]:
     """`autotuning.enabled` is true, so every run exits after a few steps.
 
-    The switch is meant for the config of `deepspeed --autotuning`. In a normal run the engine also profiles
-    one step, writes `autotuning_metric.json`, and exits.
+    The key is meant for runs of `deepspeed --autotuning`. In any other run, the engine also profiles one step, writes
+    `autotuning_metric.json`, and exits.
 
     Bad:
 
@@ -92,8 +92,8 @@ def autotuning_left_on(ctx: Context) -> Iterator[Finding]:
 def autotuning_ends_before_start(ctx: Context) -> Iterator[Finding]:
     """`autotuning.end_profile_step` comes before `start_profile_step`.
 
-    The engine counts FLOPs in the start step, and writes the count when it exits after the end step. If the
-    end step comes first there is no count to write, and the engine crashes.
+    The engine counts FLOPs in the start step, and writes the count when it exits after the end step. If the end step
+    comes first, there is no count to write, and the engine crashes.
 
     Bad:
 
@@ -119,10 +119,10 @@ def autotuning_ends_before_start(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC926", effect="altered", since="0.5.7", source="autotuning/scheduler.py:ResourceManager.run_job")
 def mapped_flag_without_dashes(ctx: Context) -> Iterator[Finding]:
-    """A value of `autotuning.arg_mappings` is not a flag of the command line.
+    """A value in `autotuning.arg_mappings` is not a command-line flag.
 
-    For each experiment the tuner looks for the value among the arguments of the script, and appends it if it is not
-    there. Without its dashes it is never found, and the script gets a positional argument that it rejects.
+    For each experiment, the tuner looks for the flag among the arguments of the script, and appends it if it is absent.
+    Without its dashes, a flag is never found, and the script receives a positional argument that it rejects.
 
     Bad:
 
@@ -151,11 +151,11 @@ _MICRO_BATCH = "train_micro_batch_size_per_gpu"
 
 @rule("DSC929", effect="altered", since="0.5.7", source="autotuning/scheduler.py:ResourceManager.run_job")
 def tuned_batch_not_mapped(ctx: Context) -> Iterator[Finding]:
-    """The tuner changes the micro-batch size of a Trainer's config, but not the argument that has to equal it.
+    """The tuner changes the micro batch size in a Trainer's config, but not the matching training argument.
 
-    Each experiment runs the same command with a config that has a number in place of `"auto"`. The Trainer compares
-    it with `--per_device_train_batch_size` and raises "Please correct the following DeepSpeed config values that
-    mismatch TrainingArguments values". `autotuning.arg_mappings` tells the tuner which flag to change along.
+    Each experiment runs the same command with a config that has a number in place of `"auto"`. The Trainer compares it
+    with `--per_device_train_batch_size` and raises "Please correct the following DeepSpeed config values that mismatch
+    TrainingArguments values". `autotuning.arg_mappings` tells the tuner which flag to change with it.
 
     Good, read by transformers:
 

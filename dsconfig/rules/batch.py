@@ -222,8 +222,8 @@ def _help_with_multiples(train: Json, step: Json) -> str:
 def batch_size_not_divisible(ctx: Context) -> Iterator[Finding]:
     """`train_batch_size` is not divisible by the world size or the other batch keys.
 
-    DeepSpeed derives the missing keys by floor division and then asserts the product, so any remainder is an
-    error: a batch of 256 on 7 GPUs, or a batch of 30 in micro batches of 4.
+    DeepSpeed derives the missing keys by floor division and then asserts the product, so any remainder is an error,
+    such as that of a batch of 256 on 7 GPUs, or of a batch of 30 in micro batches of 4.
 
     Bad, world size 8:
 
@@ -257,7 +257,7 @@ def batch_size_not_divisible(ctx: Context) -> Iterator[Finding]:
 
 
 def _format_divisor(key: str, value: Json, world_size: float | None, ranks: str) -> str:
-    """Format the number by which the total batch size must be divisible, factor by factor."""
+    """Format the number by which the total batch size must be divisible, as a product."""
     factors = []
     if value is not None:
         factors.append(f"{format_number(value)} ({key.replace('train_', '').replace('_', ' ')})")
@@ -272,7 +272,7 @@ _EXACT = 2**53
 
 
 def _help_for_fractions(train: Json, micro: Json, steps: Json) -> str:
-    """Suggest integers for batch keys that are fractions, with which no total can match."""
+    """Suggest integers for batch keys that are fractions, because no total matches a fraction."""
     fractional = [
         key
         for key, value in ((MICRO, micro), (STEPS, steps))
@@ -344,8 +344,8 @@ def _sequence_size_that_divides_ranks(ctx: Context) -> int | None:
 def sequence_parallel_size_leaves_fraction(ctx: Context) -> Iterator[Finding]:
     """`sequence_parallel_size` does not divide the number of ranks.
 
-    DeepSpeed divides anyway and continues with a fractional data-parallel size: on one GPU, a size of 2 gives
-    half a rank, and a micro batch of twice the total.
+    DeepSpeed divides anyway, and continues with a fractional data-parallel size. On one GPU, a size of 2 results in
+    half a rank, and in a micro batch that is twice the total batch.
 
     Bad, as a dict, world size 1:
 
@@ -375,8 +375,8 @@ def sequence_parallel_size_leaves_fraction(ctx: Context) -> Iterator[Finding]:
 def micro_batch_derived_as_float(ctx: Context) -> Iterator[Finding]:
     """With `sequence_parallel_size`, DeepSpeed derives the micro batch size as a float.
 
-    DeepSpeed divides the world size with a true division, so the micro batch size that it derives from
-    `train_batch_size` is 4.0, not 4. PyTorch's data loader and Python's `range` reject a float.
+    DeepSpeed uses true division for the world size, so the micro batch size that it derives from `train_batch_size` is
+    4.0, not 4. PyTorch's data loader and Python's `range` reject a float.
 
     Bad, as a dict:
 
@@ -409,8 +409,8 @@ def micro_batch_derived_as_float(ctx: Context) -> Iterator[Finding]:
 def batch_counts_tensor_parallel_ranks(ctx: Context) -> Iterator[Finding]:
     """`train_batch_size` counts every rank, although the ranks of a tensor-parallel group share samples.
 
-    DeepSpeed reads the config before it creates the groups. With `autotp_size` 4, a step processes a quarter
-    of `train_batch_size` samples, and sample counters and throughput are four times too high. The micro batch
+    DeepSpeed computes the batch before it creates the tensor-parallel groups. With `autotp_size` 4, a step processes a
+    quarter of `train_batch_size` samples, and sample counters and throughput are four times too high. The micro batch
     size is not affected.
 
     Bad:
@@ -478,11 +478,10 @@ _MESH = "__init__.py:initialize"
 def parallel_size_not_read(ctx: Context) -> Iterator[Finding]:
     """`data_parallel_size` or `sequence_parallel_size` has no effect.
 
-    Together the two keys make DeepSpeed build a device mesh. `data_parallel_size` alone has no effect.
-    `sequence_parallel_size` alone has no effect before 0.17.0; later it divides the world size, but only if
-    the config is passed as a dict. For a config file, DeepSpeed up to 0.18.5 searches for both keys in the
-    path instead of the content, and later releases still do if a script passes the path to `DeepSpeedConfig`
-    or `zero.Init`.
+    Only if both keys are set does DeepSpeed build a device mesh. `data_parallel_size` alone has no effect.
+    `sequence_parallel_size` alone has no effect before 0.17.0; later it divides the world size, but only if the config
+    is passed as a dict. For a config file, DeepSpeed up to 0.18.5 searches for both keys in the path instead of the
+    content, and later releases still do if a script passes the path to `DeepSpeedConfig` or `zero.Init`.
 
     Bad:
 

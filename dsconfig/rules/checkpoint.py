@@ -1,4 +1,4 @@
-"""`checkpoint` and `datastates_ckpt`: enum values, and writers that are enabled unintentionally."""
+"""`checkpoint` and `datastates_ckpt`: unknown values, and writers that are enabled unintentionally."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dsconfig.rules._fixes import remove_key
 
 
 class _EnumKey(NamedTuple):
-    """A key whose value is one of several words, compared without case."""
+    """A key that accepts one of several words, ignoring case."""
 
     path: str
     members: tuple[str, ...]
@@ -105,10 +105,9 @@ _SWITCH = "checkpoint.writer"
 
 @rule("DSC917", effect="altered", since="0.17.1", source=_WRITER)
 def empty_checkpoint_writer(ctx: Context) -> Iterator[Finding]:
-    """`checkpoint.writer` is an empty object, which switches the fast writer on.
+    """`checkpoint.writer` is an empty object, which enables the fast writer.
 
-    The section has no `enabled` key. Its presence switches the writer on, with asynchronous I/O and default
-    settings.
+    The section has no `enabled` key: its presence enables the writer, with asynchronous I/O and default settings.
 
     Bad:
 
@@ -137,10 +136,10 @@ def empty_checkpoint_writer(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC918", effect="altered", since="0.18.1", source="datastates/config.py:DeepSpeedDataStatesConfig")
 def datastates_not_switched_off(ctx: Context) -> Iterator[Finding]:
-    """`datastates_ckpt` looks disabled, but every value except `false` switches it on.
+    """`datastates_ckpt` looks disabled, but every value except `false` enables it.
 
-    Even `{"enabled": false}` and null count as on. The engine then fails to start if the DataStates package is
-    not installed.
+    Even `{"enabled": false}` and null enable it. The engine then fails to start if the DataStates package is not
+    installed.
 
     Bad:
 

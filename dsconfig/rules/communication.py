@@ -35,8 +35,8 @@ _SEQUENCE = "sequence_parallel_size"
 def gradients_travel_in_fp16(ctx: Context) -> Iterator[Finding]:
     """`communication_data_type` is "fp16", but the model does not train in fp16.
 
-    Gradients of a bf16 or fp32 model can exceed the fp16 range. Values above 65504 overflow to infinity in the
-    reduction, and without `fp16` there is no loss scaling to prevent it.
+    Gradients of a bf16 or fp32 model can exceed the fp16 range. Values above 65504 become infinite in the reduction,
+    and without `fp16` there is no loss scaling to prevent that.
 
     Bad:
 
@@ -159,7 +159,7 @@ _DEEPCOMPILE = "compile.deepcompile"
 
 @rule("DSC901", effect="rejected", since="0.19.6", source="runtime/config.py:DeepSpeedConfig._do_error_check")
 def summed_gradients_with_partner(ctx: Context) -> Iterator[Finding]:
-    """`gradient_allreduce_op` is "sum" with a feature that only supports averaging.
+    """`gradient_allreduce_op` is "sum", but a feature in use supports only averaging.
 
     ZeRO stage 3, ZenFlow and DeepCompile implement their own gradient reduction, which always averages.
 
@@ -291,9 +291,8 @@ def gradient_scaling_with_reduce_scatter(ctx: Context) -> Iterator[Finding]:
 def gradient_scaling_without_effect(ctx: Context) -> Iterator[Finding]:
     """`prescale_gradients` or `gradient_predivide_factor` has no effect.
 
-    A reduction with "sum" ignores both keys. With `prescale_gradients` the whole division happens before the
-    reduction, so the factor is not used. ZeRO stage 1 with `reduce_scatter` (the default) implements its own
-    averaging.
+    A reduction with "sum" ignores both keys. With `prescale_gradients`, all of the division happens before the
+    reduction, so the factor is not used. ZeRO stage 1 with `reduce_scatter` (the default) implements its own averaging.
 
     Bad:
 
@@ -336,7 +335,7 @@ def gradient_scaling_without_effect(ctx: Context) -> Iterator[Finding]:
 def predivide_factor_zero(ctx: Context) -> Iterator[Finding]:
     """`gradient_predivide_factor` is 0, but DeepSpeed divides gradients by it.
 
-    The first reduction raises "division by zero". With 1, the whole division happens after the reduction.
+    The first reduction raises "division by zero". With a factor of 1, all of the division happens after the reduction.
 
     Bad:
 

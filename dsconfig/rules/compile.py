@@ -31,7 +31,7 @@ def compile_section(ctx: Context) -> JsonObject:
 
 
 def require_deepcompile(ctx: Context) -> None:
-    """Skip the rule unless DeepCompile is on.
+    """Skip the rule unless DeepCompile is enabled.
 
     Raises:
         SkipRule: DeepCompile is off.
@@ -66,7 +66,7 @@ _TP = "tensor_parallel.autotp_size"
 def autotp_pass_with_others(ctx: Context) -> Iterator[Finding]:
     """`compile.passes` combines "autotp" with another pass.
 
-    DeepSpeed does not support combining the tensor-parallel pass with others yet: `engine.compile()` raises.
+    The tensor-parallel pass cannot be combined with others yet: `engine.compile()` raises.
 
     Bad:
 
@@ -152,8 +152,8 @@ def deepcompile_falls_back(ctx: Context) -> Iterator[Finding]:
 def deepcompile_of_stage_3_on_new_torch(ctx: Context) -> Iterator[Finding]:
     """DeepCompile at stage 3 does not support PyTorch 2.9 or newer in these releases.
 
-    `engine.compile()` raises "DeepCompile with ZeRO stage 3 is not currently supported on PyTorch >= 2.9". This
-    is a warning, because the config does not tell the PyTorch version.
+    `engine.compile()` raises "DeepCompile with ZeRO stage 3 is not currently supported on PyTorch >= 2.9". This is a
+    warning, because the config does not say which version of PyTorch is installed.
 
     Bad:
 
@@ -241,7 +241,7 @@ def _report_optimizer_offloaded_twice(ctx: Context) -> Finding:
 
 
 def _report_several_offloads(ctx: Context, on: dict[str, str]) -> Finding:
-    """Report several kinds of offload that are on; `on` maps each kind to its key's path."""
+    """Report that several kinds of offload are on; `on` maps each kind to the path of its key."""
     first, *others = on
     by_zero = on.get("offload_parameters") == PARAM
     return ctx.at(
@@ -257,8 +257,8 @@ def _report_several_offloads(ctx: Context, on: dict[str, str]) -> Finding:
 def null_offload_with_deepcompile(ctx: Context) -> Iterator[Finding]:
     """DeepCompile is on, both offload sections are set, and one of them is null.
 
-    For ZeRO, null means "no offload". But `engine.compile()` only checks that both keys exist, and then reads
-    the device of each, which raises for null.
+    For ZeRO, null means no offload. But `engine.compile()` only checks that both keys exist, and then reads the device
+    of each section, which raises for null.
 
     Bad:
 
@@ -306,7 +306,7 @@ def _accepts_null(ctx: Context, nulls: list[str]) -> bool:
 
 @rule("DSC754", effect="crashes", since="0.19.8", source=f"{_ENGINE}.compile")
 def autoep_compile_conflict(ctx: Context) -> Iterator[Finding]:
-    """`compile.autoep_non_moe` is on with a feature that `engine.compile()` does not combine with it.
+    """`compile.autoep_non_moe` is on together with a feature that `engine.compile()` does not support with it.
 
     The option compiles the layers around AutoEP layers with plain torch.compile. It needs `expert_parallel`,
     and does not support DeepCompile, ZeRO stage 3, offload, tensor or sequence parallelism, or DeepEP.
@@ -346,7 +346,7 @@ def autoep_compile_conflict(ctx: Context) -> Iterator[Finding]:
 
 
 def _conflicts_with_autoep(ctx: Context) -> Iterator[tuple[str, str]]:
-    """Yield the settings that conflict with `autoep_non_moe`, as phrases with paths."""
+    """Yield the settings that conflict with `autoep_non_moe`, each as a phrase and a path."""
     if not ctx.is_on("expert_parallel.enabled"):
         yield "without `expert_parallel`", "expert_parallel"
     if ctx.is_on(_DEEP):

@@ -62,11 +62,11 @@ def compression_group_not_an_object(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC935", effect="rejected", since="0.7.0", until=_LAST, source=f"{_FILE}:get_quantize_enabled")
 def shared_parameters_outside_technique(ctx: Context) -> Iterator[Finding]:
-    """`shared_parameters` is set directly in `compression_training`, and DeepSpeed fails on it.
+    """`shared_parameters` is directly in `compression_training`, which makes DeepSpeed fail.
 
-    The key belongs in one of the techniques. When DeepSpeed checks whether weights are quantized, it mistakenly
-    reads the key here too, and validates the object as the `shared_parameters` of `weight_quantization`. Up to
-    0.19.2, if `enabled` is true, it also uses a name that no longer exists.
+    The key belongs in one of the techniques. When DeepSpeed checks whether weights are quantized, it mistakenly reads
+    the key here too, and validates the object as the `shared_parameters` of `weight_quantization`. Up to 0.19.2, if
+    `enabled` is true, DeepSpeed then fails on an undefined name.
 
     Bad, release 0.18.9:
 
@@ -108,7 +108,7 @@ _MEMBERS = {"quantization_type": ("symmetric", "asymmetric"), "rounding": ("near
 
 
 def _rejected_keys(shared: Json) -> Iterator[tuple[str, str]]:
-    """Yield the keys of the misplaced object that DeepSpeed rejects, each with the reason."""
+    """Yield the keys in the misplaced `shared_parameters` that DeepSpeed rejects, each with the reason."""
     if not isinstance(shared, dict):
         yield "", f"`{_OUTSIDE}` is {json_kind(shared)} instead of an object"
         return
@@ -214,8 +214,8 @@ def head_pruning_without_num_heads(ctx: Context) -> Iterator[Finding]:
 def snip_momentum_dense_ratio_out_of_bounds(ctx: Context) -> Iterator[Finding]:
     """`dense_ratio` is not between 0 and 1, as snip_momentum requires.
 
-    The fraction of weights to keep must be greater than 0 and less than 1. DeepSpeed compares the value as
-    written, so it also rejects true, which equals 1, and quoted numbers. It does so even if pruning is off.
+    The fraction of weights to keep must be greater than 0 and less than 1. DeepSpeed compares the value without
+    conversion, so it also rejects true, which equals 1, and quoted numbers. It checks the value even if pruning is off.
 
     Bad:
 
@@ -285,7 +285,7 @@ def snip_momentum_ends_before_it_begins(ctx: Context) -> Iterator[Finding]:
 
 
 def _suggest_order(begin: Json, end: Json, first: str, last: str) -> str:
-    """Suggest an integer, or two if neither value is one, that puts the two values in order."""
+    """Suggest an integer for the begin or end, or for both, with which the two are in order."""
     if isinstance(begin, int):
         return f"set `{last}` to {begin} or more"
     if isinstance(end, int):
@@ -294,7 +294,7 @@ def _suggest_order(begin: Json, end: Json, first: str, last: str) -> str:
 
 
 def _condition_holds(condition: Json) -> bool:
-    """Evaluate a condition that DeepSpeed asserts; a TypeError counts as False."""
+    """Evaluate a condition that DeepSpeed asserts; return False for a TypeError."""
     try:
         return bool(condition())
     except TypeError:

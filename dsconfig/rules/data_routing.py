@@ -65,7 +65,7 @@ def incomplete_random_ltd(ctx: Context) -> Iterator[Finding]:
 
 
 def _schedule_grows(schedule: JsonObject) -> bool:
-    """Return whether a schedule's upper bound exceeds its lower bound, so that it is not constant."""
+    """Return whether the upper bound of a schedule exceeds its lower bound, so that it is not constant."""
     low, high = schedule.get("min_value"), schedule.get("max_value")
     return isinstance(low, int | float) and isinstance(high, int | float) and low < high
 
@@ -86,7 +86,7 @@ def _report_missing_keys(
 
 @rule("DSC959", effect="crashes", since="0.8.0", source=f"{_SCHEDULER}, get_value")
 def unfinished_part_of_random_ltd(ctx: Context) -> Iterator[Finding]:
-    """Random-LTD is on with a feature that DeepSpeed does not implement.
+    """Random-LTD is on, with a setting that DeepSpeed does not implement.
 
     `layer_token_lr_schedule` raises NotImplementedError if it is on, and a KeyError without `enabled`. Every
     `schedule_type` except fixed_linear fails in the first step.
@@ -180,10 +180,10 @@ _SAMPLING = "data_efficiency.data_sampling"
     source="runtime/engine.py:DeepSpeedEngine.curriculum_learning_enabled, random_ltd_enabled",
 )
 def outer_switch_without_effect(ctx: Context) -> Iterator[Finding]:
-    """An outer switch of data efficiency is off, but a technique in its section stays on.
+    """An outer `enabled` of data efficiency is false, but a technique inside stays on.
 
-    DeepSpeed does not read `enabled` of `data_efficiency`, `data_sampling` and `data_routing`. Only the switch
-    of the technique counts.
+    DeepSpeed does not read `enabled` of `data_efficiency`, `data_sampling` and `data_routing`. Only `enabled` of the
+    technique itself matters.
 
     Bad:
 
@@ -210,7 +210,7 @@ def outer_switch_without_effect(ctx: Context) -> Iterator[Finding]:
 
 
 def _report_without_effect(ctx: Context, path: str, switches: list[str]) -> Finding:
-    """Report all techniques that stay on as one diagnostic, because all must be switched off."""
+    """Report all techniques that stay on in one diagnostic, because all of them must be disabled."""
     names = {switch: f"`{switch.split('.')[-2]}`" for switch in switches}
     stays = f"{join_alternatives(names.values(), 'and')} {'stays' if len(switches) == 1 else 'stay'} on"
     return ctx.at(

@@ -113,8 +113,8 @@ _MAX_SHOWN = 12
 def curriculum_without_metrics(ctx: Context) -> Iterator[Finding]:
     """Curriculum learning is on, but `curriculum_metrics` is not set.
 
-    The metrics define the difficulty. DeepSpeed tests `enabled` for truthiness, so the string `"false"` counts
-    as on, and it does so even if `data_sampling` and `data_efficiency` are off.
+    The metrics define the difficulty. DeepSpeed tests the truth value of `enabled`, so the string `"false"` enables it,
+    even if `data_sampling` and `data_efficiency` are off.
 
     Bad:
 
@@ -136,10 +136,10 @@ def curriculum_without_metrics(ctx: Context) -> Iterator[Finding]:
 def incomplete_curriculum(ctx: Context) -> Iterator[Finding]:
     """A required key of an enabled curriculum is missing.
 
-    A curriculum requires both bounds of the difficulty, `schedule_type`, and in `schedule_config` the keys of
-    that type: `difficulty` and `max_step` for fixed_discrete; `total_curriculum_step` and `difficulty_step` for
-    fixed_linear and fixed_root, and also `root_degree` for fixed_root. A metric of data efficiency requires
-    `difficulty_type` and `clustering_type`, and index files unless it is a single cluster.
+    A curriculum requires both bounds of the difficulty, `schedule_type`, and in `schedule_config` the keys of that
+    type: `difficulty` and `max_step` for fixed_discrete; `total_curriculum_step` and `difficulty_step` for fixed_linear
+    and fixed_root, and also `root_degree` for fixed_root. A metric of data efficiency also requires `difficulty_type`
+    and `clustering_type`, and unless it has a single cluster, index files.
 
     Bad, release 0.18.9:
 
@@ -192,7 +192,7 @@ def _report_missing_keys(ctx: Context, curriculum: Curriculum) -> Iterator[Findi
 def _report_missing_in_section(
     ctx: Context, curriculum: Curriculum, missing: list[str], schedule_type: str
 ) -> Finding:
-    """Report a curriculum's missing keys, including a `schedule_config` that its schedule type requires."""
+    """Report the keys that a curriculum lacks, including a `schedule_config` if its schedule type requires one."""
     reasons = []
     if missing:
         reasons.append(f"no {join_alternatives(f'`{key}`' for key in missing)}, which a curriculum requires")
@@ -256,7 +256,7 @@ _TYPES = ("fixed_discrete", "fixed_root", "fixed_linear", "custom")
 
 @rule("DSC950", effect="crashes", since="0.5.0", source=_SCHEDULER)
 def unsupported_curriculum_schedule(ctx: Context) -> Iterator[Finding]:
-    """`schedule_type` of a curriculum is not a type that DeepSpeed implements.
+    """`schedule_type` of a curriculum is a type that DeepSpeed does not implement.
 
     Bad, release 0.18.9:
 
@@ -286,7 +286,7 @@ def unsupported_curriculum_schedule(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC951", effect="crashes", since="0.5.0", source=_SCHEDULER)
 def curriculum_steps_of_wrong_length(ctx: Context) -> Iterator[Finding]:
-    """`max_step` of a discrete curriculum does not have one entry fewer than `difficulty`.
+    """In a discrete curriculum, `max_step` does not have exactly one entry less than `difficulty`.
 
     Each difficulty except the last one ends at a step of `max_step`.
 
@@ -371,8 +371,8 @@ _BATCHING = "data_efficiency.data_sampling.dynamic_batching"
 def dynamic_batching_without_max_tokens(ctx: Context) -> Iterator[Finding]:
     """Dynamic batching is on, but `max_tokens` is not set.
 
-    DeepSpeed fills each batch up to this number of tokens, and has no default for it. It converts `enabled`
-    with bool(), so the string `"false"` counts as on.
+    DeepSpeed fills each batch up to this number of tokens, and has no default for it. It converts `enabled` with
+    bool(), so the string `"false"` enables it.
 
     Bad:
 
@@ -393,9 +393,9 @@ def dynamic_batching_without_max_tokens(ctx: Context) -> Iterator[Finding]:
 def dynamic_batching_size_not_a_number(ctx: Context) -> Iterator[Finding]:
     """A size of dynamic batching cannot be converted to an integer.
 
-    DeepSpeed calls int() on `min_batch_size` and `max_batch_size`, even if dynamic batching is off, and on
-    `max_tokens` if it is on. Quoted digits pass and fractions are truncated; null, lists, infinity and words
-    raise. To set no limit, remove `max_batch_size`.
+    DeepSpeed calls int() on `min_batch_size` and `max_batch_size`, even if dynamic batching is off, and on `max_tokens`
+    if it is on. Quoted integers are accepted, and fractions are truncated; null, lists, infinity and words raise an
+    error. To set no limit, remove `max_batch_size`.
 
     Bad:
 

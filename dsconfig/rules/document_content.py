@@ -96,10 +96,10 @@ def empty_document(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC009", effect="rejected", reads="text")
 def beyond_limits(ctx: Context) -> Iterator[Finding]:
-    """The file exceeds the limits of size, nesting depth or number range.
+    """The file exceeds a limit on size, nesting depth or numbers.
 
-    Beyond these limits (2 MiB, 20,000 values or comments, 128 levels, integers of 4,300 digits, unpaired
-    surrogates) the result of Python's parsers depends on the machine, so dsconfig does not predict what
+    The limits are 2 MiB, 20,000 values or comments, 128 levels, and integers of 4,300 digits; unpaired surrogates are
+    not allowed. Beyond them, the result of Python's parsers depends on the machine, so dsconfig does not predict what
     DeepSpeed does.
 
     Bad:
@@ -135,8 +135,8 @@ _SHRINK = {
 def unfilled_placeholder(ctx: Context) -> Iterator[Finding]:
     """The file is a template with an unfilled placeholder.
 
-    A file with `CONFIG_BATCH_SIZE`, `${BATCH}` or `{{ batch }}` is the input of a script, not a config.
-    dsconfig reports nothing else that follows from the placeholders.
+    A file with `CONFIG_BATCH_SIZE`, `${BATCH}` or `{{ batch }}` is the input of a script, not a config. dsconfig
+    reports no problems that merely result from the placeholders.
 
     Bad:
 
@@ -182,8 +182,8 @@ def _is_placeholder(value: object) -> bool:
 def unused_suppression(_: Context) -> Iterator[Finding]:
     """A suppression matches no diagnostic, or names an unknown rule.
 
-    The diagnostic that it ignores no longer occurs, or never did. Remove the suppression. dsconfig detects it
-    when it applies suppressions (`dsconfig.check.suppressions`); this rule only provides the code and the page.
+    The diagnostic that it ignores no longer occurs, or never did, so the suppression can be removed. It is detected
+    when suppressions are applied (`dsconfig.check.suppressions`); this rule only provides the code and the page.
 
     Good:
 

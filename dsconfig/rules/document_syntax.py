@@ -43,7 +43,7 @@ def problems_of_kind(ctx: Context, *kinds: str) -> Iterator[TextProblem]:
 
 
 def describe_problem(problem: TextProblem) -> str:
-    """Describe a text problem, quoting its text where that helps."""
+    """Describe a text problem, quoting the text if that helps."""
     description, detail = describe_kind(problem), problem.detail.strip()
     if not detail or problem.kind in _NO_DETAIL:
         return description
@@ -62,7 +62,7 @@ _PROSE = frozenset({"yaml-error", "too-large", "too-deep", "alias-bomb", "not-te
 
 
 def is_binary(ctx: Context) -> bool:
-    """Return whether a file is binary; Hjson reads almost any bytes as a string, but configs contain no NUL."""
+    """Return whether a file is binary; Hjson reads almost any bytes as a string, but configs have no NUL bytes."""
     return not ctx.is_config and "\0" in ctx.document.text
 
 
@@ -94,8 +94,8 @@ def _parser_clause(ctx: Context) -> str:
 def syntax_error(ctx: Context) -> Iterator[Finding]:
     """The file has a syntax error.
 
-    DeepSpeed parses a file as Hjson from 0.8.1 on (comments, trailing commas and unquoted keys are fine) and as
-    strict JSON before. Transformers, Accelerate and Lightning parse strict JSON.
+    Since 0.8.1, DeepSpeed parses a file as Hjson, which allows comments, trailing commas and unquoted keys; before, as
+    strict JSON. Transformers, Accelerate and Lightning parse strict JSON.
 
     Bad:
 
@@ -136,7 +136,7 @@ def _describe_group(group: list[TextProblem]) -> str:
 
 
 def _other_places(group: list[TextProblem]) -> list[tuple[str, TextSpan]]:
-    """Return the other locations of a problem, or for an unclosed bracket, where it and its parents open."""
+    """Return the other locations of a problem; for an unclosed bracket, those where it and its parents open."""
     if not closing_bracket(group[0]):
         return [("also here", problem.span) for problem in group[1 : 1 + _SHOWN]]
     parents = [
@@ -149,7 +149,7 @@ _SHOWN = 3
 
 
 def _position_of_missing_bracket(ctx: Context, bracket: TextProblem) -> TextSpan:
-    """Return where an unclosed bracket should close, which is after its last entry."""
+    """Return the position after the last entry, where an unclosed bracket should be closed."""
     document = ctx.document
     end = len(document.text.rstrip())
     for path in (bracket.path, bracket.path[:-1]):
@@ -215,9 +215,8 @@ _ADVICE = {
 def only_hjson(ctx: Context) -> Iterator[Finding]:
     """The file is Hjson, which DeepSpeed accepts but strict JSON parsers do not.
 
-    `DeepSpeedConfig` accepts comments, trailing commas, unquoted keys and similar syntax from 0.8.1 on.
-    Transformers, Accelerate, Lightning, the autotuner and `init_inference` parse the same file as strict JSON
-    and fail.
+    Since 0.8.1, `DeepSpeedConfig` accepts comments, trailing commas, unquoted keys and similar syntax. Transformers,
+    Accelerate, Lightning, the autotuner and `init_inference` parse the same file as strict JSON and fail.
 
     Bad:
 
@@ -306,8 +305,7 @@ def _cause_of_problem(problem: TextProblem, number: int) -> object:
 def root_causes(problems: list[TextProblem]) -> Iterator[TextProblem]:
     """Yield the text problems that do not merely result from another one.
 
-    Skips a missing comma after a word that is a problem itself, and whatever the parser reports after it has
-    lost track.
+    A missing comma after a word that is itself a problem is left out, as is everything after the parser has lost track.
     """
     ends = {problem.span.end for problem in problems if problem.kind in _WORDS or closing_bracket(problem)}
     open_text = any(problem.kind == "unclosed" and not closing_bracket(problem) for problem in problems)
@@ -331,7 +329,7 @@ _AMBIGUOUS = re.compile(r"[,:{}\[\]\"'\\]|\A(?:true|false|none)\Z", re.IGNORECAS
 
 
 def fix_problem(document: Document, problem: TextProblem) -> Fix | None:
-    """Return a fix for a text problem, or None if the intention is unclear."""
+    """Return a fix for a text problem, or None if the intended text is unclear."""
     start, end = problem.span
     text = document.text[start:end]
     match problem.kind:
@@ -360,8 +358,7 @@ def fix_problem(document: Document, problem: TextProblem) -> Fix | None:
 def _replace_with_json_literal(document: Document, problem: TextProblem, word: str) -> Fix:
     """Return a fix that replaces an unquoted word with its JSON literal.
 
-    If Hjson can parse the document, the word is a string, so the fix sets the value instead of editing the
-    text.
+    If Hjson can parse the document, the word is a string value, so the fix sets that value instead of editing the text.
     """
     start = problem.span.start
     if document.is_readable():
@@ -424,7 +421,7 @@ def _strings_by_offset(document: Document) -> dict[int, tuple[TextSpan, str]]:
 
 @lru_cache(maxsize=1)
 def _unquoted_word_ends(document: Document) -> frozenset[int]:
-    """Return where each unquoted word ends, which is at the end of its line."""
+    """Return the end of each unquoted word, which is the end of its line."""
     return frozenset(problem.span.end for problem in document.problems if problem.kind in _WORDS)
 
 
@@ -504,7 +501,7 @@ def duplicate_keys(
 
 
 class _EntryLookup:
-    """Look up an object's entries by name, with a cache per object."""
+    """Looks up the entries of an object by name, with a cache per object."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
@@ -521,7 +518,7 @@ class _EntryLookup:
         return indices
 
     def fix(self, parent: TreeNode, entries: list[int], *, rejected: bool) -> Fix | None:
-        """Return a fix that keeps only the last entry, which every parser that accepts duplicates uses."""
+        """Return a fix that keeps only the last entry, which is the one that parsers use if they accept duplicates."""
         *earlier, last = (parent.members[index] for index in entries)
         try:
             self.editor = self.editor or editor_for_document(self.document)

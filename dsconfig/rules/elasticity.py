@@ -1,4 +1,4 @@
-"""`elasticity`: values that the solver rejects, batch keys, and unsupported world sizes."""
+"""`elasticity`: values that the solver rejects, conflicting batch keys, and unsupported world sizes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def elasticity_section(ctx: Context) -> JsonObject:
     """Return the `elasticity` section.
 
     Raises:
-        SkipRule: the section is off, unknown to the release, or not an object.
+        SkipRule: the section is disabled, unknown to the release, or not an object.
     """
     block = ctx.raw("elasticity")
     if not isinstance(block, dict) or ctx.key("elasticity") is None or not ctx.is_on("elasticity.enabled"):
@@ -79,7 +79,7 @@ _BOUNDS = (
 
 
 class ElasticityFault(NamedTuple):
-    """An error in the `elasticity` section at every world size, and the rule that reports it."""
+    """An error in the `elasticity` section that does not depend on the world size, and the rule that reports it."""
 
     code: str
     key: str
@@ -88,7 +88,7 @@ class ElasticityFault(NamedTuple):
 
 
 def elasticity_faults(block: JsonObject, semantics: ElasticitySemantics) -> list[ElasticityFault]:
-    """Return the errors of the `elasticity` section, stopping at the first check that finds any."""
+    """Return the errors of the `elasticity` section that the first failing check finds."""
     errors = [*_missing_key_faults(block), *_micro_batch_faults(block), *_number_faults(block, semantics)]
     return errors or list(_version_faults(block, semantics)) or list(_maximum_batch_faults(block, semantics))
 
@@ -215,7 +215,7 @@ def _maximum_batch_faults(block: JsonObject, semantics: ElasticitySemantics) -> 
 
 
 def ranks_per_node(block: JsonObject, semantics: ElasticitySemantics) -> Json:
-    """Return the data-parallel ranks per node in version 0.2; None in version 0.1, which ignores nodes."""
+    """Return the data-parallel ranks per node for version 0.2, or None for version 0.1, which ignores nodes."""
     if float(block.get("version", semantics.latest_version)) != 0.2:
         return None
     return block.get("num_gpus_per_node", 1) // block.get("model_parallel_size", 1)
@@ -230,7 +230,7 @@ _MAX_MICRO_BATCHES = 128
 
 
 def is_intractable(block: JsonObject, semantics: ElasticitySemantics) -> bool:
-    """Return whether the section's numbers are too large for any release to finish."""
+    """Return whether the numbers in the section are so large that no release would finish."""
     micro_batches = set(block["micro_batch_sizes"])
     if len(micro_batches) > _MAX_MICRO_BATCHES:
         return True
@@ -267,7 +267,7 @@ class ElasticSolver(NamedTuple):
             return error
 
     def works_at(self, world_size: float) -> bool:
-        """Return whether DeepSpeed finds and accepts batch sizes for a data-parallel size."""
+        """Return whether DeepSpeed finds batch sizes for a data-parallel size, and accepts them."""
         if not world_size > 0:
             return False  # the solver returns no micro batch, and DeepSpeed unpacks two values into three
         solution = self._solve(world_size)
@@ -284,9 +284,9 @@ class ElasticSolver(NamedTuple):
         return getattr(self._solve(world_size), "batch_size", None) == 0
 
     def sizes(self) -> list[int]:
-        """Return the world sizes that the release lists.
+        """Return the world sizes that the release computes for the section.
 
-        Elasticity 0.2 reads the listed sizes both as ranks and as GPUs.
+        Elasticity 0.2 uses them both as numbers of ranks and of GPUs.
         """
         from elastic.deepspeed.batch_heuristics import solve_v02_batch
         from elastic.deepspeed.elasticity_config import ElasticityConfig
@@ -303,10 +303,10 @@ class ElasticSolver(NamedTuple):
         return sorted(size for size in sizes if size // config.model_parallel_size in sizes)
 
     def candidates(self) -> list[int]:
-        """Return world sizes of which at least one works if any world size does.
+        """Return some world sizes, at least one of which works if any world size does.
 
-        Listed sizes work by construction, except for float rounding, so a few are enough. For a size outside
-        the list, version 0.2 computes a separate batch, which works for whole nodes.
+        The sizes that a release computes work by construction, except for rounding errors, so a few are enough. For any
+        other size, version 0.2 computes a separate batch, which works for whole nodes.
         """
         listed = self.sizes()[:32]
         if ranks_per_node(self.block, self.semantics) is None:
@@ -331,7 +331,7 @@ def _fault_findings(ctx: Context, code: str) -> Iterator[Finding]:
 def elasticity_without_batch_sizes(ctx: Context) -> Iterator[Finding]:
     """Elasticity is enabled, but a required key is missing.
 
-    `max_train_batch_size` and `micro_batch_sizes` have defaults only if elasticity is off.
+    `max_train_batch_size` and `micro_batch_sizes` are required if elasticity is enabled.
 
     Bad, release 0.16.9:
 
@@ -381,7 +381,7 @@ def unknown_elastic_version(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC604", effect="rejected", since="0.7.0", until="0.19.7", source=_SOLVER)
 def elastic_model_parallel_misfit(ctx: Context) -> Iterator[Finding]:
-    """`model_parallel_size` is inconsistent with the rest of the `elasticity` section.
+    """`model_parallel_size` does not fit the other keys of the `elasticity` section.
 
     Only version 0.2 of the algorithm supports model parallelism, and it requires that models do not span
     nodes: `num_gpus_per_node` must be a multiple of `model_parallel_size`.
@@ -443,8 +443,8 @@ _ENGINE = "runtime/config.py:DeepSpeedConfig.__init__"
 def batch_size_beside_elasticity(ctx: Context) -> Iterator[Finding]:
     """The config sets a batch key although elasticity is enabled.
 
-    Elasticity computes the three batch keys. DeepSpeed rejects a config that also sets one, even to null,
-    unless `ignore_non_elastic_batch_info` allows it to overwrite them.
+    Elasticity computes the three batch keys. DeepSpeed rejects a config that also sets one of them, even to null,
+    unless `ignore_non_elastic_batch_info` is true, which makes DeepSpeed overwrite it.
 
     Bad, release 0.16.9:
 
@@ -482,8 +482,8 @@ def batch_size_beside_elasticity(ctx: Context) -> Iterator[Finding]:
 def world_size_not_elastic(ctx: Context) -> Iterator[Finding]:
     """The world size does not divide the elastic batch size.
 
-    Version 0.1 of the algorithm uses one batch size and lists the world sizes that divide it. Version 0.2
-    computes a separate batch size for a world size outside its list, unless models span several GPUs.
+    Version 0.1 of the algorithm computes one batch size, and the world sizes that divide it. For any other world size,
+    version 0.2 computes a separate batch size, unless models span several GPUs.
 
     Bad, release 0.16.9, world size 7:
 
@@ -514,7 +514,7 @@ def world_size_not_elastic(ctx: Context) -> Iterator[Finding]:
 
 
 def _suggest_higher_maximum(solver: ElasticSolver, world_size: float) -> str:
-    """Suggest a maximum batch size of one smallest micro batch per rank, if that suffices."""
+    """Suggest a maximum batch size with one micro batch of the smallest size per rank, if that is enough."""
     minimum = math.ceil(min(solver.block["micro_batch_sizes"]) * world_size)
     if minimum <= solver.block["max_train_batch_size"]:
         return ""
@@ -554,7 +554,7 @@ def elasticity_without_world_size(ctx: Context) -> Iterator[Finding]:
 
 
 def _suggest_working_bounds(ctx: Context, solver: ElasticSolver) -> str:
-    """Suggest a wider GPU range or a higher maximum batch size that is verified to work."""
+    """Suggest a wider range of GPU counts or a higher maximum batch size, if it is verified to work."""
     block = solver.block
     options = []
     wide = solver.with_values(min_gpus=1, max_gpus=10000)

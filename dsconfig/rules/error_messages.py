@@ -1,4 +1,4 @@
-"""Known error messages about configs and launches with causes and remedies, and a search for them in tracebacks."""
+"""Known error messages about configs and launches, with causes and remedies, and a search for them in tracebacks."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class ErrorMessage(NamedTuple):
     """An error message of DeepSpeed or of a program used with it, with its cause and remedies.
 
     `text` is the message in the newest source, with `{}` for each value; `variants` are the texts of other releases.
-    `error` is the name of the exception, or `warning`. `symptom` marks messages that follow from another error, which
+    `error` is the name of the exception, or `warning`. `symptom` marks messages that result from another error, which
     the user has to look for.
     """
 
@@ -103,7 +103,7 @@ def known_error_messages() -> tuple[ErrorMessage, ...]:
 def find_error_messages(text: str) -> list[ErrorMessageMatch]:
     """Return the known messages in a pasted line or traceback, most likely first.
 
-    An exact match wins over similar words, and a cause over a symptom. Several similar messages are returned only if
+    An exact match precedes similar words, and a cause precedes a symptom. Several similar messages are returned only if
     their scores are close.
     """
     lines = list(_message_lines(text[-LONGEST:]))
@@ -126,7 +126,7 @@ def _exact_matches(text: str) -> Iterator[tuple[int, ErrorMessageMatch]]:
 
 
 def _partial_matches(text: str) -> Iterator[ErrorMessageMatch]:
-    """Yield the known messages of which a text contains a long literal part."""
+    """Yield the known messages that share a long literal part with a text."""
     lower = text.lower()
     for each in known_error_messages():
         texts = [
@@ -189,12 +189,12 @@ def _message_words(text: str) -> list[str]:
 
 
 def _is_generic(entry: ErrorMessage, text: str) -> bool:
-    """Return whether other messages differ from this one only in a name, so that it must match exactly."""
+    """Return whether other messages differ from this one only in a name, so that only an exact match counts."""
     return entry.error in _GENERIC or _PYTHON_TEXT.search(text) is not None
 
 
 class _WordStatistics:
-    """Word frequencies in all messages, by which rare words count more in a comparison."""
+    """Word frequencies in all messages; in comparisons, rare words count more."""
 
     @cached_property
     def words(self) -> list[tuple[ErrorMessage, list[str]]]:
@@ -228,7 +228,7 @@ _NAMED = re.compile(r"^[\w.]*(?:Error|Exception|Warning|Mismatch)\b.{0,40}?:")
 
 
 def _similar_matches(lines: list[str]) -> Iterator[ErrorMessageMatch]:
-    """Yield messages with similar words, for text that is truncated, reworded or copied in part."""
+    """Yield messages with similar words, for a text that is truncated, reworded or only partly copied."""
     candidates = [line for line in lines if _NAMED.match(line)] or lines
     best: dict[str, ErrorMessageMatch] = {}
     for line in dict.fromkeys([*candidates[-20:], *([" ".join(lines)] if len(lines) <= 5 else [])]):
@@ -254,11 +254,10 @@ def _matching_positions(matcher: SequenceMatcher[str]) -> Iterator[int]:
 
 
 def _replaced_weight(matcher: SequenceMatcher[str], entry_words: list[str], words: list[str]) -> float:
-    """Return the information in nats of the words of a message that the text replaces by others.
+    """Return the information, in nats, of the message's words that the text replaces by others.
 
-    A text that is cut off lacks words, and one with values has additional words. A text with other words in
-    the same places is another message of the same form, such as "sequence parallel group" for "expert
-    parallel group".
+    A truncated text lacks words, and a text with values has additional words. But a text with other words in the same
+    positions is a different message of the same form, such as "sequence parallel group" for "expert parallel group".
     """
     total = 0.0
     blocks = matcher.get_matching_blocks()

@@ -22,7 +22,7 @@ TP = "tensor_parallel.autotp_size"
 
 
 def _require_autoep(ctx: Context) -> None:
-    """Skip the rule unless AutoEP is on.
+    """Skip the rule unless AutoEP is enabled.
 
     Raises:
         SkipRule: AutoEP is off.
@@ -42,7 +42,7 @@ def _autoep_value(ctx: Context, key: str) -> Json:
 
 
 def _is_invalid_size(value: Json, minimum: int) -> bool:
-    """Return whether the engine rejects a size because it is not an integer or is too small."""
+    """Return whether the engine rejects a size because it is too small or not an integer."""
     return not isinstance(value, int) or value < minimum
 
 
@@ -61,7 +61,7 @@ _FOLDING = "module_inject/auto_ep_folding.py"
 
 @rule("DSC702", effect="rejected", since="0.19.2", source=f"{_CONFIG}:parse_autoep_config")
 def load_balance_coeff_given(ctx: Context) -> Iterator[Finding]:
-    """`expert_parallel.load_balance_coeff` is set, but DeepSpeed reserves the key.
+    """`expert_parallel.load_balance_coeff` is set, but DeepSpeed reserves the key for later use.
 
     DeepSpeed rejects every value except null, even if expert parallelism is off.
 
@@ -141,9 +141,9 @@ def _problem_with_value(ctx: Context, key: str) -> tuple[str, str] | None:
 def unsupported_expert_parallel_value(ctx: Context) -> Iterator[Finding]:
     """A key of `expert_parallel` has a value that the engine rejects on start.
 
-    DeepSpeed does not validate the section when it loads the config. The engine validates enum values, sizes,
-    switches and attribute names when it is created, and only if `enabled` is true. It converts nothing: `1.0`
-    and `"2"` are not sizes.
+    DeepSpeed does not validate the section when it loads the config. The engine validates enum values, sizes, switches
+    and attribute names when it is created, and only if `enabled` is true. It converts no values: `1.0` and `"2"` are
+    not valid sizes.
 
     Bad:
 
@@ -294,7 +294,7 @@ def expert_parallel_of_size_one(ctx: Context) -> Iterator[Finding]:
 
 
 def _suggest_larger_sizes(ranks: int | None) -> str:
-    """Suggest group sizes with fewer experts per rank, or for a single rank, to disable AutoEP."""
+    """Suggest group sizes with fewer experts per rank; for a single rank, suggest disabling AutoEP."""
     if ranks is None:
         return "set it to a number greater than 1 that divides both the experts and the ranks"
     sizes = [size for size in divisors(ranks) if size > 1]
@@ -307,7 +307,7 @@ def _suggest_larger_sizes(ranks: int | None) -> str:
 
 
 class _OptionConflict(NamedTuple):
-    """A conflict of `key` being `value` with a config for which `holds` is true."""
+    """The conflict of a `value` of `key` with any config for which `holds` returns true."""
 
     key: str
     value: Json
@@ -426,7 +426,7 @@ def expert_parallel_options_conflict(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC734", effect="crashes", since="0.19.2", source=f"{_FOLDING}:validate_folding_global")
 def expert_parallel_with_tensor_parallel(ctx: Context) -> Iterator[Finding]:
-    """Expert and tensor parallelism are both on with a feature that does not support the combination.
+    """Expert and tensor parallelism are both on, with a feature that does not support the combination.
 
     DeepSpeed 0.19.2 does not combine them at all. Later releases fold both onto the same ranks if `autoep_size`
     is above 1, and reject DeepCompile, `use_data_before_expert_parallelism`, sequence parallelism and every

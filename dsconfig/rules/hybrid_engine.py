@@ -22,8 +22,8 @@ from dsconfig.rules._model_facts import has_model, trained_model
 def world_size_not_divided_by_inference_groups(ctx: Context) -> Iterator[Finding]:
     """The world size is not a multiple of `hybrid_engine.inference_tp_size`.
 
-    DeepSpeed rounds the number of inference groups down. The remaining ranks are in no group, and fail when
-    they generate. If the hybrid engine does not support the model, it splits nothing at all.
+    DeepSpeed rounds the number of inference groups down. The remaining ranks are in no group, and fail when they
+    generate. If the hybrid engine does not support the model, it does not split the model at all.
 
     Bad, world size 6:
 
@@ -97,10 +97,10 @@ _RENAMED_CACHE = parse_version_range(">=5.24")
 def opt_layers_with_renamed_cache(ctx: Context) -> Iterator[Finding]:
     """The hybrid engine replaces the layers of an OPT model, but its own layers do not support the cache.
 
-    DeepSpeed's OPT layers know only the tuple cache of older versions of Transformers. DeepSpeed leaves the
-    model's own layers in place if their `forward` takes `past_key_values`, but Transformers 5.24 renamed that
-    argument to `cache` (models/opt/modeling_opt.py:OPTDecoderLayer). dsconfig reports this only if it knows the
-    model and the version of Transformers.
+    DeepSpeed's OPT layers support only the tuple cache of older versions of Transformers. DeepSpeed leaves the model's
+    own layers in place if their `forward` takes `past_key_values`, but Transformers 5.24 renamed that argument to
+    `cache` (models/opt/modeling_opt.py:OPTDecoderLayer). dsconfig reports this only if it knows the model and the
+    version of Transformers.
 
     Good, read by transformers==5.23:
 

@@ -1,4 +1,4 @@
-"""Configs of `deepspeed.init_inference`: releases without them, and what their model rejects beside types."""
+"""Configs of `deepspeed.init_inference`: releases that do not support them, and keys that exclude each other."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def old_and_new_inference_key(ctx: Context) -> Iterator[Finding]:
 
 
 def _is_set(ctx: Context, path: str) -> bool:
-    """Return whether a key is set; a value "auto" that the section drops does not count."""
+    """Return whether a key is set; an "auto" that its section ignores does not count."""
     value = ctx.raw(path)
     return value is not MISSING and (value != "auto" or ctx.value(path) == "auto")
 
@@ -90,8 +90,8 @@ _ZERO_RULES = ("DSC402", "DSC403", "DSC422")
 def zero_of_inference_config_rejected(ctx: Context) -> Iterator[Finding]:
     """The section `zero` of an inference config has keys that exclude each other.
 
-    DeepSpeed validates the section as it validates `zero_optimization` of a training config, although no inference
-    engine reads it.
+    DeepSpeed validates the section like `zero_optimization` of a training config, although no inference engine reads
+    it.
 
     Bad, read by inference:
 
@@ -120,7 +120,7 @@ def zero_of_inference_config_rejected(ctx: Context) -> Iterator[Finding]:
 
 
 def _findings(findings: Iterator[Finding]) -> Iterator[Finding]:
-    """Yield the findings of a rule that is not run by the evaluation itself."""
+    """Yield the findings of a rule that the evaluation itself does not run."""
     try:
         yield from findings
     except SkipRule:

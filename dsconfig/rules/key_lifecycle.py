@@ -149,7 +149,7 @@ def _is_equivalent(ctx: Context, entry: KnownKey) -> bool:
 
 
 def _is_inside_reported_section(ctx: Context, path: KeyPath) -> bool:
-    """Return whether a section that contains the key is itself deprecated or never read."""
+    """Return whether a section around the key is itself deprecated or never read."""
     reported = (entry.path for entry in (*ctx.walk.deprecated, *ctx.walk.unused))
     return any(path[: len(outer)] == outer and path != outer for outer in reported)
 
@@ -183,7 +183,7 @@ def key_under_two_names(ctx: Context) -> Iterator[Finding]:
 
 
 def _is_same_value(ctx: Context, entry: KnownKey) -> bool:
-    """Return whether a key has the same value under both of its names."""
+    """Return whether the two names of a key have the same value in the config."""
     other = ctx.document.node((*entry.path[:-1], entry.key.info.name))
     return other is not None and type(other.value) is type(entry.value) and other.value == entry.value
 
@@ -229,9 +229,9 @@ def required_key_left_out(ctx: Context) -> Iterator[Finding]:
     """A section lacks a key that DeepSpeed requires in it.
 
     The whole section is optional, but an incomplete one raises a KeyError or an assertion, even if it is off. A
-    compression technique requires `different_groups`, each group `params`, and these the bits or the ratio of
-    the technique. `progressive_layer_drop` and `curriculum_learning` require `enabled`. `quantize_training`
-    requires `quantize_bits` with `target_bits`, and a `quantize_period` in its schedule.
+    compression technique requires `different_groups`, each group requires `params`, and the params require the bits or
+    the ratio. `progressive_layer_drop` and `curriculum_learning` require `enabled`. `quantize_training` requires
+    `quantize_bits` with `target_bits`, and a `quantize_period` in its schedule.
 
     Bad, release 0.19.6:
 
@@ -314,7 +314,7 @@ def _describe_expected_type(ctx: Context, key: KeyView) -> str:
 
 
 def _add_empty_groups(incomplete: _IncompleteObject) -> SetValue | None:
-    """Return an edit that completes a compression technique that is off, or None for other objects."""
+    """Return an edit that completes a disabled compression technique, or None for other objects."""
     shared = incomplete.data.get("shared_parameters", {})
     is_on = not isinstance(shared, dict) or shared.get("enabled")
     if incomplete.missing[0].info.name != "different_groups" or is_on:
@@ -325,7 +325,7 @@ def _add_empty_groups(incomplete: _IncompleteObject) -> SetValue | None:
 def _incomplete_objects(
     ctx: Context, key: KeyView, value: Json, path: KeyPath, spec: Spec | None = None
 ) -> Iterator[_IncompleteObject]:
-    """Yield every nested object without all of its required keys, skipping values of a wrong type."""
+    """Yield every nested object that lacks a required key, skipping values of a wrong type."""
     spec = spec or key.type
     inner = child_section(spec)
     if not isinstance(value, dict):
@@ -358,7 +358,7 @@ class _ChangedDefault(NamedTuple):
 
 @cache
 def _changed_defaults(section: str, first: int, last: int) -> tuple[_ChangedDefault, ...]:
-    """Return the keys that all releases of a range read, but with different defaults."""
+    """Return the keys that all releases of a range read, but whose default is not the same in all of them."""
     changes = []
     for info in keys_of_section_class(section).values() if first < last else ():
         if (
@@ -393,10 +393,9 @@ _USED_IF: dict[KeyPath, Callable[[Context], bool]] = {
 def default_changed_in_range(ctx: Context) -> Iterator[Finding]:
     """The default of an absent key changes within the target range.
 
-    The same config trains differently before and after the change: `gradient_clipping` is 0 before 0.19.3 and
-    1.0 from it on. Set the key to keep one value. Each release does what it documents, so this is not a
-    warning, but runs before and after are not comparable. dsconfig checks only sections that the config has
-    and switches on.
+    The same config trains differently before and after the change: `gradient_clipping` is 0 before 0.19.3 and 1.0 from
+    it on. Set the key to keep one value. Each release does what it documents, so this is not a warning, but runs before
+    and after the change are not comparable. Only sections that the config contains and enables are checked.
 
     Bad, release >=0.19.2:
 
@@ -421,7 +420,7 @@ def default_changed_in_range(ctx: Context) -> Iterator[Finding]:
 def _active_sections(
     ctx: Context, path: KeyPath, data: JsonObject, section: SectionView
 ) -> Iterator[tuple[KeyPath, JsonObject, SectionView]]:
-    """Yield the config's active sections under canonical names, with their data."""
+    """Yield the config's enabled sections under canonical names, with their data."""
     yield path, data, section
     for child, value in data.items():
         key = section.keys.get(child)
@@ -435,7 +434,7 @@ def _active_sections(
 
 
 def _is_section_active(ctx: Context, path: KeyPath, data: JsonObject, section: str) -> bool:
-    """Return whether a section is on, judging by `enabled`, the ZeRO stage or the offload device."""
+    """Return whether a section is enabled, judging by `enabled`, the ZeRO stage or the offload device."""
     if path == (ZERO,):
         return effective_stage(ctx) > 0
     if "enabled" in ctx.walk.view(section).keys:

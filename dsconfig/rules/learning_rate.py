@@ -72,7 +72,7 @@ def learning_rate_replaced_by_schedule(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC573", effect="wasteful", since="0.12.3", source=f"{_FILE}:WarmupCosineLR.__init__")
 def cosine_of_unwritten_rate(ctx: Context) -> Iterator[Finding]:
-    """`WarmupCosineLR` scales the optimizer's learning rate, but none is set.
+    """`WarmupCosineLR` scales the optimizer's learning rate, but the config sets none.
 
     The schedule has no rate of its own. It rises to the optimizer's `lr`, or, if that is absent, to the
     default of the optimizer class, which is 0.001 for most.
@@ -157,7 +157,7 @@ def _accepts_param(chosen: BuiltClass | None, key: str) -> bool:
 
 @rule("DSC572", effect="crashes", source=f"{_FILE}:_format_param")
 def rates_for_different_groups(ctx: Context) -> Iterator[Finding]:
-    """Lists of learning rates cannot match the optimizer's parameter groups.
+    """Lists of learning rates that cannot match the optimizer's parameter groups.
 
     A list needs one number per parameter group. Two lists of different lengths can never both match, and an
     empty list never matches.
@@ -420,7 +420,7 @@ def _format_value_with_type(value: Json) -> str:
 
 
 def _describe_accepted_values(ctx: Context, chosen: BuiltClass, key: str) -> str | None:
-    """Describe the values that the release accepts, or return None if the configured one is valid."""
+    """Describe the values that the release accepts, or return None if the configured value is valid."""
     if chosen.kind is None:
         return None
     if key in _POSITIVE_INTEGERS:
@@ -526,8 +526,8 @@ _MOMENTUM_KEYS = ("cycle_momentum", "cycle_min_mom", "cycle_max_mom", "decay_mom
 def momentum_cycle_without_betas(ctx: Context) -> Iterator[Finding]:
     """`OneCycle` is configured to cycle the momentum of an optimizer without `betas`.
 
-    It cycles no other momentum. The momentum of `SGD`, `RMSprop` or Muon does not change, and DeepSpeed logs
-    a warning.
+    It does not cycle any other momentum: that of `SGD`, `RMSprop` or Muon does not change, and DeepSpeed logs a
+    warning.
 
     Bad:
 

@@ -18,7 +18,7 @@ _ENGINE = "runtime/pipe/engine.py:PipelineEngine.__init__"
 
 
 def _require_pipeline_section(ctx: Context) -> None:
-    """Skip the rule unless the config has a `pipeline` section with content.
+    """Skip the rule unless the config has a nonempty `pipeline` section.
 
     Raises:
         SkipRule: the section is absent or empty.

@@ -60,8 +60,8 @@ def _supports_or_operator(left: Json, right: Json) -> bool:
 def throughput_outside_an_object(ctx: Context) -> Iterator[Finding]:
     """`timers` is a list or a string that contains "throughput".
 
-    DeepSpeed tests `"throughput" in timers`, which is true for such a list or string, and then looks it up as
-    a key, which raises.
+    DeepSpeed tests `"throughput" in timers`, which is true for such a list or string, and then uses it as a key, which
+    raises.
 
     Bad:
 
@@ -81,7 +81,7 @@ def throughput_outside_an_object(ctx: Context) -> Iterator[Finding]:
 
 
 class _CostlySwitch(NamedTuple):
-    """A diagnostic switch, and what it costs while it is on."""
+    """A diagnostic switch, and the cost of leaving it on."""
 
     path: str
     cost: str

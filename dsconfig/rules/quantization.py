@@ -19,9 +19,9 @@ _SOURCE = "runtime/config.py:get_eigenvalue_config"
 
 
 def _quantization_switch(ctx: Context) -> str | None:
-    """Return the key because of which the release reads `quantize_training`, or None if it is off.
+    """Return the key that makes the release read `quantize_training`, or None if none does.
 
-    Since 0.7.0, that is a misplaced key.
+    Since 0.7.0, it is a misplaced key.
     """
     if ctx.between("0.7.0", "0.19.2"):
         return None  # DeepSpeed rejects the config earlier: see `shared-parameters-outside-technique`

@@ -119,9 +119,9 @@ _COMMON_NAMES = {
 def unknown_scheduler(ctx: Context) -> Iterator[Finding]:
     """`scheduler.type` is not a scheduler that the release can build.
 
-    Unlike optimizers, schedulers have to be spelled exactly. DeepSpeed looks for the name among its own
-    schedulers and then in `torch.optim.lr_scheduler`. Among its own it accepts any attribute of the module:
-    it finds and calls `WARMUP_LR`, a constant. Engine initialization fails in either case.
+    Unlike an optimizer, a scheduler must be spelled with exact case. DeepSpeed looks up the name in its own module and
+    then in `torch.optim.lr_scheduler`, and engine initialization fails if it is in neither. It also fails for other
+    names in its own module, such as `WARMUP_LR`, a constant that it tries to call.
 
     Bad:
 
@@ -259,7 +259,7 @@ def _describe_first_release(ctx: Context, chosen: BuiltClass, key: str) -> str:
 
 
 def _types_accepting(ctx: Context, key: str) -> list[str]:
-    """Return the scheduler types that accept the param `key` along with all other params."""
+    """Return the scheduler types that accept the param `key` and all other configured params."""
     arguments = configured_params(ctx, "scheduler").keys()
     types = []
     for kind in types_of_section("Scheduler").values():
@@ -346,7 +346,7 @@ def scheduler_of_torch_around_wrapper(ctx: Context) -> Iterator[Finding]:
 
 
 def _why_optimizer_is_wrapped(ctx: Context) -> tuple[str | None, list[tuple[str, str]]]:
-    """Return why the engine wraps the optimizer, or None, and the key responsible."""
+    """Return why the engine wraps the optimizer, or None if it does not, and the key responsible for it."""
     if stage_if_configured(ctx) > 0:
         return describe_stage(ctx).replace("the stage", "the ZeRO stage"), related_stage_key(ctx)
     dtype = training_dtype(ctx)
@@ -357,9 +357,9 @@ def _why_optimizer_is_wrapped(ctx: Context) -> tuple[str | None, list[tuple[str,
 def plateau_without_metric(ctx: Context) -> Iterator[Finding]:
     """`ReduceLROnPlateau` needs a metric, but the engine passes it the batch size.
 
-    The engine steps a scheduler without arguments, and, if that raises, with `train_batch_size`, which is for
-    Megatron. This number never improves, so the learning rate decreases whenever `patience` runs out. Before
-    0.10.1, the second attempt raises too.
+    The engine steps a scheduler without arguments, and, if that raises, with `train_batch_size`, which is for Megatron.
+    This number never improves, so the learning rate decreases each time `patience` runs out. Before 0.10.1, the second
+    attempt raises too.
 
     Bad:
 

@@ -33,8 +33,8 @@ _APPLY = "runtime/engine.py:DeepSpeedEngine._apply_autotp_partitioning"
 def text_for_tensor_parallel_size(ctx: Context) -> Iterator[Finding]:
     """`tensor_parallel.autotp_size` is "auto" or another string.
 
-    The section itself would drop "auto" and convert digits in quotes. But before that, `deepspeed.initialize`
-    compares the raw value with 0, which raises.
+    The section itself ignores "auto" and converts quoted digits. But before that, `deepspeed.initialize` compares the
+    raw value with 0, which raises.
 
     Bad:
 
@@ -104,8 +104,8 @@ def tensor_parallel_sizes_differ(ctx: Context) -> Iterator[Finding]:
 def world_size_not_divided_by_tensor_parallel(ctx: Context) -> Iterator[Finding]:
     """The world size is not a multiple of `tensor_parallel.autotp_size`.
 
-    DeepSpeed arranges the ranks in a mesh of data-parallel groups × `autotp_size`. Ranks that are left over
-    belong to no group, and fail with an assertion or an index error that contains neither number.
+    DeepSpeed arranges the ranks in a mesh of data-parallel groups × `autotp_size`. The remaining ranks belong to no
+    group, and fail with an assertion or an index error that mentions neither number.
 
     Bad, world size 6:
 
@@ -198,7 +198,7 @@ _PRESETS = ("llama", "bloom", "chatglm", "mixtral", "deepseek_v2", "qwen2", "phi
 def unknown_tensor_parallel_preset(ctx: Context) -> Iterator[Finding]:
     """`tensor_parallel.preset_model` is not the name of a preset.
 
-    DeepSpeed does not raise. It splits the model by its own heuristics, as if no preset were set.
+    DeepSpeed does not raise, but splits the model by its own heuristics, as if no preset were set.
 
     Bad:
 
@@ -340,8 +340,8 @@ def overlap_of_tensor_parallel_under_autocast(ctx: Context) -> Iterator[Finding]
 def tensor_parallel_dtype_in_json(ctx: Context) -> Iterator[Finding]:
     """`tensor_parallel.dtype` is set in JSON.
 
-    DeepSpeed expects a `torch.dtype` object, which no JSON value can be. Only "auto" passes, because strict
-    sections drop it.
+    DeepSpeed expects a `torch.dtype` object, which JSON cannot represent. Only "auto" is accepted, because strict
+    sections ignore it.
 
     Bad:
 

@@ -148,8 +148,8 @@ _ALIGNMENT = 8
 def vocabulary_size_not_a_number(ctx: Context) -> Iterator[Finding]:
     """`vocabulary_size` is not a number.
 
-    DeepSpeed only warns if the size is not a multiple of 8, but computes the remainder with the value as
-    written, which raises for other types.
+    DeepSpeed only warns if the size is not a multiple of 8, but computes the remainder without checking the type, which
+    raises for other types.
 
     Bad:
 
@@ -170,7 +170,7 @@ def vocabulary_size_not_a_number(ctx: Context) -> Iterator[Finding]:
 
 
 def _supports_modulo(value: Json) -> bool:
-    """Return whether `value % 8` works: for numbers, and for format strings with one number."""
+    """Return whether `value % 8` works, as it does for numbers and for format strings with one number."""
     if isinstance(value, int | float):
         return True
     if not isinstance(value, str) or "%" not in value or re.search(r"\d{6}", value):

@@ -87,7 +87,7 @@ def _can_move(ctx: Context, key: UnknownKeyWithCause, path: str) -> bool:
 
 
 def _has_guess_in_target(ctx: Context, key: UnknownKeyWithCause) -> bool:
-    """Return whether the first or last release of the target has a key similar to the unknown one."""
+    """Return whether the first or last release of the target has a key that is similar to the unknown one."""
     others = set(ctx.target) - {ctx.release}
     return any(
         guess_intended_key(
@@ -264,39 +264,39 @@ _CALLS = {"training": ("initialize", "deepspeed"), "inference": ("init_inference
 
 
 class KeyOfEarlierReleases(NamedTuple):
-    """Reason why a key is unknown: only earlier releases read it."""
+    """The key is unknown because only earlier releases read it."""
 
     info: KeyInfo
 
 
 class KeyOfLaterReleases(NamedTuple):
-    """Reason why a key is unknown: only later releases read it."""
+    """The key is unknown because only later releases read it."""
 
     info: KeyInfo
 
 
 class NeverReadKey(NamedTuple):
-    """Reason why a key is unknown: no release ever read it, although some examples use it."""
+    """The key is unknown because no release ever read it, although some examples use it."""
 
     replacement: KeyPath
     """Path of the key to use instead; empty if there is none."""
 
 
 class MisplacedKey(NamedTuple):
-    """Reason why a key is unknown: it belongs in another section."""
+    """The key is unknown because it belongs in another section."""
 
     path: str
 
 
 class MistypedKey(NamedTuple):
-    """Reason why a key is unknown: it resembles an existing key, or several that are equally close."""
+    """The key is unknown because it is a typo of another key, or of one of several that are equally similar."""
 
     suggestions: tuple[str, ...]
     sure: bool
 
 
 class UnexplainedKey(NamedTuple):
-    """Unknown key without an explanation, because no similar key accepts its value."""
+    """The key is unknown for no apparent reason: no similar key accepts its value."""
 
     unfit: tuple[str, ...]
     """Similar keys of the section that do not accept the value's type."""
@@ -305,7 +305,7 @@ class UnexplainedKey(NamedTuple):
 
 
 class KeyOfOtherConfig(NamedTuple):
-    """Reason why a key is unknown: training configs have it, but inference configs do not, or vice versa."""
+    """The key is unknown because it belongs in the other kind of config, training or inference."""
 
     config: Literal["training", "inference"]
     """Kind of config that has the key."""
@@ -363,13 +363,13 @@ class UnknownKeyWithCause(NamedTuple):
 
     @property
     def where(self) -> str:
-        """Phrase for messages that says where the key is."""
+        """Phrase that says where the key is."""
         parent = dotted_path(self.path[:-1])
         return f"in `{parent}`" if parent else "at the top level"
 
     @property
     def fate(self) -> str:
-        """Phrase for messages that says what DeepSpeed does with the key."""
+        """Phrase that says what DeepSpeed does with the key."""
         if self.is_rejected:
             return "DeepSpeed rejects the config"
         if self.section.unknown == "rejected":
@@ -436,7 +436,7 @@ def _most_likely_cause(ctx: Context, entry: UnknownKey) -> Reason | None:
 
 
 def _other_config_with_key(ctx: Context, name: str) -> Literal["training", "inference"] | None:
-    """Return the other kind of config if only that has a top-level key of this name."""
+    """Return the other kind of config if only that kind has a top-level key of this name."""
     if ctx.root_section == INFERENCE_ROOT:
         return "training" if name in keys_of_section_class(ROOT) else None
     from dsconfig.job.detect_consumer import is_inference_key
@@ -447,7 +447,7 @@ def _other_config_with_key(ctx: Context, name: str) -> Literal["training", "infe
 
 
 def _never_read_replacement(ctx: Context, entry: UnknownKey) -> KeyPath | None:
-    """Return the replacement for a key that no release ever read, or None for other keys.
+    """Return the replacement for a key that no release ever read, or None for any other key.
 
     An empty path means that the key has no replacement.
     """
@@ -505,7 +505,7 @@ def _consumer_keys(consumer: str) -> tuple[str, ...]:
 
 
 def _is_deliberate_addition(entry: UnknownKey, name: str) -> bool:
-    """Return whether a key was added deliberately, such as `$schema`, `_comment` or `//`."""
+    """Return whether users add such a key deliberately, such as `$schema`, `_comment` or `//`."""
     if entry.section.unknown == "rejected":
         return False
     return (
@@ -524,7 +524,7 @@ _COMMENT_KEYS = frozenset({"comment", "comments", "description", "note", "notes"
 def replace_with_new_name(ctx: Context, entry: KnownKey | UnknownKey, *, safe: bool = False) -> Fix | None:
     """Return a fix that gives a key its new name, or None if it has none or the name is taken.
 
-    The caller knows from the release whether the fix is `safe`.
+    The release determines whether the fix is `safe`.
     """
     info = keys_of_section_class(entry.section.name).get(str(entry.path[-1]))
     if info is None or info.replaced_by is None:
@@ -536,7 +536,7 @@ def replace_with_new_name(ctx: Context, entry: KnownKey | UnknownKey, *, safe: b
 def convert_to_new_key(
     ctx: Context, info: KeyInfo, entry: KnownKey | UnknownKey, to: KeyPath, *, safe: bool = False
 ) -> Fix | None:
-    """Return a fix that converts a value for the new key at `to`, or None if that is impossible."""
+    """Return a fix that moves a value to the new key at `to` and converts it, or None if that is impossible."""
     if info.rewrite is None:
         return None
     conversion, on = info.rewrite
@@ -568,7 +568,7 @@ def replacement_advice(ctx: Context, info: KeyInfo, entry: KnownKey | UnknownKey
 
 
 def _rewrite_advice(info: KeyInfo, entry: KnownKey | UnknownKey, new_key: str) -> str | None:
-    """Return advice on how to write a value under the new key, or None if the structure differs."""
+    """Return advice on how to spell a value under the new key, or None if its structure differs."""
     conversion, on = info.rewrite or ("", None)
     if conversion in ("rename", "move"):
         return f"use `{new_key}` instead"
@@ -585,10 +585,10 @@ def is_path(text: str) -> bool:
 
 
 def is_key_of_release(ctx: Context, path: str) -> bool:
-    """Return whether the release reads a key, or below user-defined names, its section."""
+    """Return whether the release reads a key, or for a key below a user-defined name, the section."""
     return ctx.key(path.partition(".*")[0]) is not None
 
 
 def switches_section_off(value: object) -> bool:
-    """Return whether a value switches its section off, so that the section can be removed."""
+    """Return whether a value disables its section, so that the section can be removed."""
     return value is None or value is False or (isinstance(value, dict) and value.get("enabled") is False)

@@ -46,7 +46,7 @@ def expects_section(rejection: RejectionEvent) -> bool:
 
 
 def effect_of_unexpected_value(ctx: Context, entry: KnownKey | RejectionEvent) -> EffectName:
-    """Return the effect of a value that the code reading the key does not expect."""
+    """Return the effect of a value that the code which reads the key does not expect."""
     if entry.section.dialect != "hand":
         return "rejected"
     return entry.key.info.wrong_type or ("ignored" if may_never_be_read(ctx, entry.path) else "crashes")
@@ -58,7 +58,7 @@ def prevents_run(ctx: Context, rejection: RejectionEvent) -> bool:
 
 
 def note_on_unchecked_value(ctx: Context, rejection: RejectionEvent) -> str:
-    """Return the end of a message, for a value that is not checked when the config is loaded."""
+    """Return the end of a message about a value that is not checked when the config is loaded."""
     if effect_of_unexpected_value(ctx, rejection) == "rejected":
         return ""
     return "; the value is not checked when the config is loaded"
@@ -295,7 +295,7 @@ _MAX_LISTED = 8
 
 
 def _shorten_members(members: tuple[Json, ...]) -> tuple[Json, ...]:
-    """Return only the plain names in a long list of enum members, such as `bf16` but not `torch.bfloat16`."""
+    """Return only the plain names in a long list of enum members: `bf16`, but not `torch.bfloat16`."""
     plain = tuple(member for member in members if "." not in str(member))
     return plain if len(members) > _MAX_LISTED and plain else members
 
@@ -322,9 +322,9 @@ def _replace_rejected_value(ctx: Context, rejection: RejectionEvent, value: Json
 def coerced_value(ctx: Context) -> Iterator[Finding]:
     """DeepSpeed accepts a value but uses a different one.
 
-    Strict sections convert `"3"` to 3 and `"on"` to true, and old releases truncate 1.5 to 1. Sections that
-    DeepSpeed reads without validation convert nothing and test the value for truth, so `"false"`, a non-empty
-    string, is treated as true.
+    Strict sections convert `"3"` to 3 and `"on"` to true, and old releases truncate 1.5 to 1. In sections that
+    DeepSpeed reads without validation, nothing is converted. The string `"false"` is not empty, so it is treated as
+    true.
 
     Bad:
 
@@ -381,8 +381,8 @@ def _is_lossy_conversion(value: Json, effective: Json) -> bool:
 def text_for_value(ctx: Context) -> Iterator[Finding]:
     """A number or boolean is a string that DeepSpeed does not convert.
 
-    The usual case is `"5e8"`: YAML 1.1 reads 5e8, without a dot and a sign, as a string, and DeepSpeed does
-    not convert strings with exponents. Keys that DeepSpeed reads without validation accept no number in
+    The usual case is `"5e8"`: YAML 1.1 reads 5e8 as a string, because it has no decimal point and no sign, and
+    DeepSpeed does not convert strings with exponents. Keys that DeepSpeed reads without validation accept no number in
     quotes.
 
     Bad:
@@ -421,7 +421,7 @@ def _start_of_advice(text: str) -> str:
 
 
 def _advice_on_quotes(ctx: Context, path: KeyPath) -> str:
-    """Return advice about quotes, or for an unquoted YAML string, about how to write the number."""
+    """Return advice to remove the quotes, or for an unquoted YAML string, on how to spell the number."""
     document = ctx.document
     quote = "" if document.is_data else document.text[document.span(path).start :][:1]
     if document.format == "yaml" and quote not in ("'", '"'):
@@ -461,9 +461,9 @@ def _intended_value(spec: Spec, text: str) -> Json:
 def unresolved_auto(ctx: Context) -> Iterator[Finding]:
     """A value is "auto", and the consumer does not resolve it.
 
-    Transformers and Accelerate resolve "auto": they replace it with a number before DeepSpeed sees the
-    config. DeepSpeed itself does not. Its strict sections drop the key, so the default applies (stage "auto"
-    is stage 0, fp16 "auto" is off). Everywhere else DeepSpeed uses the string "auto" itself.
+    Transformers and Accelerate replace "auto" with a value before DeepSpeed reads the config. DeepSpeed itself does
+    not: its strict sections ignore the key, so the default applies (stage 0, fp16 off), and all other sections use the
+    string "auto" itself.
 
     Bad:
 

@@ -17,12 +17,12 @@ ZENFLOW = f"{ZERO}.zenflow"
 
 
 def uses_zenflow(ctx: Context) -> bool:
-    """Return whether ZenFlow is enabled, which even an empty section does."""
+    """Return whether ZenFlow is enabled; even an empty section enables it."""
     return ctx.has(ZENFLOW) and isinstance(ctx.value(ZENFLOW), dict)
 
 
 def _uses_zenflow_optimizer(ctx: Context) -> bool:
-    """Return whether ZenFlow builds an optimizer of its own: at stages 1 and 2, with an offloaded optimizer."""
+    """Return whether ZenFlow builds its own optimizer: at stages 1 and 2, if the optimizer is offloaded."""
     return uses_zenflow(ctx) and effective_stage(ctx) in (1, 2) and offload_device(ctx, OPTIMIZER) != "none"
 
 
@@ -35,8 +35,8 @@ _STAGES_1_2 = "runtime/zenflow/zenflow_stage_1_and_2.py:ZenFlowZeroOptimizer"
 def zenflow_without_zero(ctx: Context) -> Iterator[Finding]:
     """ZenFlow is enabled, but ZeRO is off.
 
-    The engine schedules its steps for an optimizer that only stages 1 to 3 build. The first training step
-    fails with an AttributeError because the optimizer lacks ZenFlow's methods.
+    The engine calls methods of an optimizer that only stages 1 to 3 build, so the first training step fails with an
+    AttributeError.
 
     Bad:
 
@@ -317,11 +317,10 @@ def zenflow_without_params(ctx: Context) -> Iterator[Finding]:
 def zenflow_scrambles_weights(ctx: Context) -> Iterator[Finding]:
     """ZenFlow is enabled at stage 1 or 2, which trains scrambled weights instead of the loaded ones.
 
-    ZenFlow stores every matrix transposed (`runtime/zenflow/zenflow_utils.py:_flatten_dense_tensors`). Up to
-    0.19.6, DeepSpeed also read it transposed. Since 0.19.7 it reads it row by row, so its numbers are in
-    other positions as soon as the engine is built. Gradients are stored transposed as well, so the updates on
-    the CPU reach the wrong weights. Nothing is raised. A pretrained model starts with the loss of a random
-    one.
+    ZenFlow stores every matrix transposed (`runtime/zenflow/zenflow_utils.py:_flatten_dense_tensors`). Up to 0.19.6,
+    DeepSpeed also read it transposed. Since 0.19.7, it reads the matrix row by row, so its elements are in the wrong
+    positions as soon as the engine is built. Gradients are stored transposed as well, so the updates on the CPU reach
+    the wrong weights. No error is raised. A pretrained model starts with the loss of a random one.
 
     Bad:
 

@@ -29,9 +29,8 @@ _CONFIGURE = "runtime/zenflow/engine.py:configure_zenflow"
 def zenflow_update_left_to_auto(ctx: Context) -> Iterator[Finding]:
     """`update_interval` is "auto", so DeepSpeed sets gradient accumulation to 0 and divides by it.
 
-    The interval replaces `gradient_accumulation_steps`, and "auto", the default, means 0 there. DeepSpeed
-    divides every loss by that number. Gradients become infinite, and after a few steps all weights are NaN.
-    Nothing is raised.
+    The interval replaces `gradient_accumulation_steps`, and "auto", the default, means 0 there. DeepSpeed divides every
+    loss by that number. Gradients become infinite, and after a few steps all weights are NaN. No error is raised.
 
     Bad:
 
@@ -105,9 +104,8 @@ def accumulation_set_by_zenflow(ctx: Context) -> Iterator[Finding]:
 def zenflow_beside_other_gradients(ctx: Context) -> Iterator[Finding]:
     """ZenFlow is enabled at stage 1 with a `data_types.grad_accum_dtype` other than the model's dtype.
 
-    Stage 1 then moves gradients into a separate attribute. ZenFlow reads its selection from the usual one,
-    which is empty: the first backward pass fails with "'NoneType' object is not subscriptable". Stage 2 does
-    not move them.
+    Stage 1 then moves gradients into a separate attribute. ZenFlow reads the usual attribute, which is empty: the first
+    backward pass fails with "'NoneType' object is not subscriptable". Stage 2 does not move them.
 
     Bad:
 
@@ -159,8 +157,8 @@ _INTERVAL = f"{ZENFLOW}.select_interval"
 def zenflow_interval_beside_auto(ctx: Context) -> Iterator[Finding]:
     """`select_interval` is a number, but `select_strategy` is "auto".
 
-    "auto", the default, selects once per epoch and accepts no other interval. DeepSpeed raises its warning as
-    an exception: "If use auto select strategy, select_interval will be set to 1".
+    "auto", the default, selects once per epoch and accepts no other interval. DeepSpeed raises a warning as an
+    exception: "If use auto select strategy, select_interval will be set to 1".
 
     Bad:
 

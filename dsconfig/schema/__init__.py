@@ -15,10 +15,10 @@ def json_schema(target: str | releases.ReleaseTarget | None = None, consumer: st
     """Return the JSON Schema of a DeepSpeed config for one release and consumer.
 
     Args:
-        target: a release, `installed` or `latest`; of a range, the newest release is used. By default the
-            installed DeepSpeed, else the latest known release.
-        consumer: program that loads the file, which determines where "auto" is valid. By default "auto" is valid
-            wherever any consumer resolves it, or DeepSpeed drops it.
+        target: a release, `installed`, `latest`, or a range, whose newest release is used. Default: the installed
+            DeepSpeed, else the latest known release.
+        consumer: library that loads the file, which determines where "auto" is valid. Default: "auto" is valid wherever
+            a consumer resolves it or DeepSpeed ignores it.
 
     Raises:
         UnknownReleaseError: the target names no release.

@@ -142,7 +142,7 @@ _SNIPPETS = [
 
 
 def _keys_excluded_by_config_file() -> Schema:
-    """Return the keywords for keys that Accelerate rejects together with a config file."""
+    """Return the schema keywords for keys that Accelerate rejects together with a config file."""
     rejected = sorted(accelerate_launch_file.NOT_BESIDE_LINK)
     return {
         "if": required_keys(accelerate_launch_file.LINK),
@@ -154,7 +154,7 @@ def _keys_excluded_by_config_file() -> Schema:
 
 
 def _nvme_path_required(section: str) -> Schema:
-    """Return the keywords that require a path if the device is nvme."""
+    """Return the schema keywords that require a path if the device is nvme."""
     device = f"{section}_device"
     return {
         "if": {"properties": {device: {"const": "nvme"}}, "required": [device]},

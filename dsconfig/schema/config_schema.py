@@ -84,14 +84,14 @@ _LAST_ELASTIC = NUMBERS["0.19.7"]
 
 @dataclass(slots=True)
 class SectionSchemaBuilder:
-    """Build the schemas of sections, collecting the definitions that they reference."""
+    """Builds the schemas of sections, and collects the definitions that they reference."""
 
     release: int
     consumer: str | None
     definitions: dict[str, Schema] = field(default_factory=dict)
 
     def reference_to_section(self, section: str, shapes: frozenset[str] = frozenset()) -> Schema:
-        """Return a reference to a section's definition, extended by non-object `shapes`."""
+        """Return a reference to a section's definition, which also allows the non-object `shapes`."""
         title = definition_name(section, shapes)
         if title not in self.definitions:
             self.definitions[title] = {}  # avoids endless recursion: sections may contain each other
@@ -187,7 +187,7 @@ class SectionSchemaBuilder:
 
 
 def _move_deprecations(properties: dict[str, Schema]) -> Iterator[Schema]:
-    """Move deprecations of sections to a separate schema; yaml-language-server ignores them beside `$ref`."""
+    """Move deprecations of sections to a separate schema, because yaml-language-server ignores them next to `$ref`."""
     for word, schema in properties.items():
         if "$ref" in schema and "deprecationMessage" in schema:
             deprecation_keywords = {key: schema.pop(key) for key in ("deprecated", "deprecationMessage")}
@@ -317,7 +317,7 @@ def _params_condition(schema: Schema, params: Schema) -> Schema:
 
 
 def _schema_of_type_names(section: str, names: list[str]) -> Schema:
-    """Return the schema for type names, which DeepSpeed compares case-insensitively for optimizers."""
+    """Return the schema for type names; for optimizers, DeepSpeed ignores case."""
     if section == "Optimizer":
         return {"type": "string", "pattern": case_insensitive_pattern(names)}
     return {"const": names[0]} if len(names) == 1 else {"enum": names}
@@ -366,7 +366,7 @@ def _meanings_by_value(info: KeyInfo, auto: Auto) -> dict[object, str]:
 
 
 def unavailable_keys(section_view: SectionView, release: int, *, closed: bool) -> Iterator[tuple[str, str]]:
-    """Yield the keys of other releases that this one rejects or ignores, with a message for each."""
+    """Yield the keys that only other releases read and this one rejects or ignores, with a message for each."""
     for word, info in keys_of_section_class(section_view.name).items():
         if word in section_view.keys or not (closed or release >= info.refused_from):
             continue
@@ -388,7 +388,7 @@ def unavailable_keys(section_view: SectionView, release: int, *, closed: bool) -
 
 
 def section_conditions(section_view: SectionView, release: int, consumer: str | None) -> Iterator[Schema]:
-    """Yield the conditions of a section: keys that must be absent, then required keys."""
+    """Yield the conditions of a section: keys that must be absent, then keys that are required."""
     for condition, releases in _declared_conditions(section_view.name):
         is_readable = all(key in section_view.keys for key in _keys_in_condition(condition))
         if (
@@ -417,7 +417,7 @@ def _declared_conditions(section: str) -> tuple[tuple[SchemaCondition, ReleaseIn
 
 
 def _keys_in_condition(condition: SchemaCondition) -> Iterator[str]:
-    """Yield the keys that a condition tests; it does not apply to releases that lack any of them."""
+    """Yield the keys that a condition tests; it applies only to releases that have all of them."""
     for part in (*condition.when, condition.then):
         if not isinstance(part, SectionIsNotEmpty):
             yield part.key.partition(".")[0]
@@ -448,7 +448,7 @@ def _schema_of_value_test(test: KeyIsWritten | KeyEquals | EffectiveValueIs | Ke
 
 
 def _add_key_test(schema: Schema, path: list[str], value: Schema, *, required: bool) -> None:
-    """Add the test of a key to its object's schema, creating inner objects as needed."""
+    """Add the test of a key to the schema of its object, creating inner objects as needed."""
     key, *rest = path
     properties = schema.setdefault("properties", {})
     if rest:

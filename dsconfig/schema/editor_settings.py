@@ -33,7 +33,7 @@ class SettingsConflictError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class EditorSettingsFile:
-    """A settings file of an editor, and the text to create it with."""
+    """A settings file of an editor, and the text with which to create it."""
 
     path: str
     text: str
@@ -84,7 +84,7 @@ _ACCEPTED_PROBLEMS = frozenset(("comment", "trailing-comma", "bom"))
 
 
 def _append_missing_items(text: str, existing: TreeNode, value: list[Any]) -> str:
-    """Return a list's text with our missing items appended."""
+    """Return a list's text with those of our items appended that it lacks."""
     for item in value:
         if (
             known_patterns := _patterns_of_our_schema(existing, item)
@@ -139,7 +139,7 @@ BY_NAME = SchemaFilePatterns()
 
 
 def patterns_for_files(configs: Sequence[str], launch_files: Sequence[str]) -> SchemaFilePatterns:
-    """Extend the patterns to match these files, whose paths are relative to the repository."""
+    """Extend the patterns so that they match these files, given relative to the repository."""
     return SchemaFilePatterns(
         (*CONFIGS, *_paths_without_pattern(configs, CONFIGS)),
         (*LAUNCH_FILES, *_paths_without_pattern(launch_files, LAUNCH_FILES)),
@@ -203,7 +203,7 @@ def _json_settings(path: str, *entries: Entry) -> EditorSettingsFile:
 
 
 def _neovim_settings(folder: str, patterns: SchemaFilePatterns) -> EditorSettingsFile:
-    """Return project settings for Neovim 0.11 and later with 'exrc'; otherwise the user's own config needs them."""
+    """Return project settings for Neovim 0.11 and later, which reads them only if 'exrc' is set."""
     lines = [
         EXRC,
         f'local schemas = vim.fs.joinpath(vim.fn.getcwd(), "{folder}")',
@@ -278,7 +278,7 @@ _SETTINGS = {
 
 
 class LanguageServerSettings(NamedTuple):
-    """Settings that start the language server, and whether they belong in this folder or to the user."""
+    """Settings that start the language server, and whether they belong in this folder or in the user's settings."""
 
     file: EditorSettingsFile
     place: str = ""

@@ -1,8 +1,7 @@
-"""Small commented configs that pass `check` in every release for which they are intended.
+"""Small commented configs that pass `check` in every release that they are meant for.
 
-`dsconfig init` writes them, editors offer them as snippets, `dsconfig.presets` builds on them. A remark is a
-top-level key that begins with `//`, which DeepSpeed, Transformers and Accelerate ignore, because strict JSON has no
-comments.
+`dsconfig init` writes them, editors offer them as snippets, and `dsconfig.presets` builds on them. Strict JSON has no
+comments, so a comment is a top-level key that begins with `//`, which DeepSpeed, Transformers and Accelerate ignore.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _BATCH: JsonObject = {"train_micro_batch_size_per_gpu": 4, "gradient_accumulatio
 
 @dataclass(frozen=True, slots=True)
 class ConfigPreset:
-    """A named starting config for some releases and consumers."""
+    """A named starting config for certain releases and consumers."""
 
     name: str
     summary: str
@@ -42,7 +41,7 @@ class ConfigPreset:
 
     @property
     def releases(self) -> tuple[str, ...]:
-        """The releases for which the preset is intended, oldest first."""
+        """The releases that the preset is meant for, oldest first."""
         last = releases.NUMBERS[self.until] if self.until else releases.NEVER
         interval = releases.ReleaseInterval(releases.NUMBERS[self.since], last)
         return tuple(name for name, number in releases.NUMBERS.items() if number in interval)
@@ -54,13 +53,13 @@ class ConfigPreset:
         return later or release in self.releases
 
     def default_consumer(self, release: str) -> str:
-        """Return the first consumer that can use the preset with a release, or else the first one."""
+        """Return the first consumer that can use the preset with a release, or the first of all if none can."""
         suitable = (each for each in self.consumers if self.is_suitable(release, each))
         return next(suitable, self.consumers[0])
 
 
 class PresetError(ValueError):
-    """The preset is unknown or does not suit the release or consumer; the message is a single line."""
+    """The preset is unknown, or not suitable for the release or consumer; the message is a single line."""
 
 
 def preset_config(
@@ -74,12 +73,12 @@ def preset_config(
 
     Args:
         name: the preset, one of `PRESETS`.
-        target: DeepSpeed release; of a range, the newest. None: as for `check`.
-        consumer: program that loads the config. None: the first consumer of the preset that can at that release.
-        remarks: whether to include the preset's remarks, as keys that begin with `//`.
+        target: DeepSpeed release, or a range, whose newest release is used. None: as for `check`.
+        consumer: library that loads the config. None: the first consumer that can use the preset with that release.
+        remarks: whether to include the preset's comments, as keys that begin with `//`.
 
     Raises:
-        PresetError: the preset is unknown, or does not fit the release or consumer.
+        PresetError: the preset is unknown, or not suitable for the release or consumer.
         UnknownReleaseError: the target names no release.
         ValueError: the consumer is unknown.
     """
@@ -111,7 +110,10 @@ def preset_text(
     *,
     file: str = "ds_config.json",
 ) -> str:
-    """Return a preset as commented text in the format of a file name; raises the errors of `preset_config`."""
+    """Return a preset as commented text, in the format that the file name implies.
+
+    Raises the errors of `preset_config`.
+    """
     from dsconfig.document.pretty_print import format_config_for_file
 
     body = preset_config(name, target, consumer, remarks=True)
@@ -142,12 +144,12 @@ def _set_auto_values(consumer: str, section: JsonObject, path: tuple[str, ...]) 
 
 
 def _keeps_value(path: str) -> bool:
-    """Return whether presets keep a value instead of using "auto"."""
+    """Return whether presets keep the value at a path instead of using "auto"."""
     return any("spelled_out" in info.flags for info in keys_along_path(tuple(path.split("."))))
 
 
 def _add_remarks(preset: ConfigPreset, body: JsonObject, consumer: str) -> JsonObject:
-    """Add remarks to a preset, and its consumer if the values do not reveal it."""
+    """Add comments to a preset, and its consumer if the values do not show it."""
     remarked: JsonObject = {"//": preset.summary}
     if consumer_suggested_by_content(body).name != consumer:
         remarked[DSCONFIG_KEY] = {"consumer": consumer}
@@ -178,7 +180,7 @@ def _zero_section(stage: int, **more: Json) -> JsonObject:
 
 
 def preset_in_fp16(body: JsonObject) -> JsonObject:
-    """Return a preset with fp16 and dynamic loss scaling in place of bf16, for GPUs without bfloat16."""
+    """Return a preset with fp16 and dynamic loss scaling instead of bf16, for GPUs without bfloat16."""
     scaled: JsonObject = {
         "enabled": True,
         "loss_scale": 0,

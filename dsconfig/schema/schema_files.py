@@ -1,4 +1,4 @@
-"""Published schema files in `schema/`: configs for training and inference, YAML with a config, settings of dsconfig.
+"""Schema files in `schema/`: configs for training and inference, YAML files with a config, and settings of dsconfig.
 
 Each minor series has a file for its last release. The newest series also has one for each release after which the
 schema changes. The wheel contains only those of the newest release, in `dsconfig/_schema/`.
@@ -32,7 +32,7 @@ _CATALOG = "catalog.json"
 
 
 def schema_folder() -> Path:
-    """Return the folder with the schemas, which is in the wheel or the repository."""
+    """Return the folder with the schemas, in the wheel or in the repository."""
     package = Path(__file__).resolve().parents[1]
     shipped = package / "_schema"
     return shipped if shipped.is_dir() else package.parent / "schema"
@@ -52,7 +52,7 @@ def schema_file_of_target(target: ReleaseTarget) -> Path | None:
 
 
 def schema_texts_by_file() -> dict[str, Callable[[], str]]:
-    """Return a function that generates the text of each schema file, by file name."""
+    """Map the name of each schema file to a function that generates its text."""
     wrapped: dict[str, Callable[[], Schema]] = {
         "accelerate.json": accelerate_launch_schema,
         "deepspeed-in-yaml.json": yaml_schema,
@@ -74,7 +74,7 @@ def schema_texts_by_file() -> dict[str, Callable[[], str]]:
 
 @cache
 def newest_release_by_schema_file() -> dict[str, str]:
-    """Return the release of each schema file: `deepspeed.json` first, then oldest to newest."""
+    """Map each schema file to its release: `deepspeed.json` first, then oldest to newest."""
     by_name = {"deepspeed.json": LATEST}
     for series in dict.fromkeys(map(_minor_series, RELEASES)):
         if series >= FIRST_SERIES:
@@ -89,7 +89,7 @@ def newest_release_by_schema_file() -> dict[str, str]:
 
 @cache
 def release_by_inference_schema() -> dict[str, str]:
-    """Return the schema files of inference configs with their releases: the newest, then the last of each series."""
+    """Map each schema file of inference configs to its release: the newest, then the last of each series."""
     series_files = {
         f"deepspeed-inference-{series[0]}.{series[1]}.json": _releases_of_series(series)[-1]
         for series in dict.fromkeys(map(_minor_series, RELEASES))
@@ -117,7 +117,7 @@ def _releases_before_schema_change(series: tuple[int, int]) -> Iterator[str]:
 
 @cache
 def _schema_equality_key(release: str) -> tuple[object, ...]:
-    """Return a key that is equal for releases with equal schemas."""
+    """Return a key that is the same for releases with the same schema."""
     number = NUMBERS[release]
     types = tuple(
         first <= number <= last for entries in TYPES.values() for _, _, first, last, *_ in entries.values()
@@ -181,7 +181,7 @@ def published_schema_text(name: str, schema: Schema) -> str:
 
 
 def yaml_schema(release: str = LATEST) -> Schema:
-    """Return the schema of YAML that contains or names a config under `deepspeed`.
+    """Return the schema of a YAML file with a config, or the path of one, under `deepspeed`.
 
     Source: transformers 5.24 training_args.py, TrainingArguments.deepspeed.
     """
@@ -237,7 +237,7 @@ def settings_schema() -> Schema:
 
 
 def _settings_properties() -> dict[str, tuple[str, Schema]]:
-    """Return each setting's description and schema."""
+    """Return the description and schema of each setting."""
     rule: Schema = {"anyOf": [{"enum": sorted(RULES)}, {"type": "string"}]}
     rules: Schema = {"type": "array", "items": rule}
     return {

@@ -23,12 +23,12 @@ AUTO_PATTERN = "^auto$"
 
 
 def required_keys(*keys: str) -> Schema:
-    """Return keywords that require keys, each declared as Ajv's strict mode demands."""
+    """Return keywords that require keys; each key is also declared, as Ajv's strict mode demands."""
     return {"properties": dict.fromkeys(keys, True), "required": list(keys)}
 
 
 def schema_alternatives(schema: Schema) -> list[Schema]:
-    """Return the alternatives of a schema, which is its only alternative if it has no `anyOf`."""
+    """Return the alternatives of a schema: those in `anyOf`, or else the schema itself."""
     return list(schema["anyOf"]) if "anyOf" in schema else [schema]
 
 
@@ -39,7 +39,7 @@ def types_of_schema(schema: Schema) -> list[str]:
 
 
 def case_insensitive_pattern(words: Sequence[str]) -> str:
-    """Return a pattern that matches words in any case, because JSON Schema has no flag for that."""
+    """Return a pattern that matches words in any case, as patterns in JSON Schema have no flags."""
     return f"^({'|'.join(map(_case_insensitive_word, words))})$"
 
 
@@ -99,7 +99,7 @@ def _schema_bounds(spec: Spec) -> Schema:
 
 
 def _schema_of_union(arms: list[Schema]) -> Schema:
-    """Return one schema if the arms have distinct types, whose keywords do not interfere, else `anyOf`."""
+    """Return a single schema if the members have distinct types, so that keywords do not interfere, else `anyOf`."""
     if {} in arms:
         return {}
     words = [member for arm in arms for member in _values_of_schema(arm)]
@@ -140,7 +140,7 @@ Auto: TypeAlias = Literal["filled", "dropped"] | None
 
 
 def accept_auto(schema: Schema, auto: Auto) -> Schema:
-    """Extend a schema to accept "auto", which editors suggest only if a consumer resolves it."""
+    """Extend a schema so that it accepts "auto"; editors suggest it only if a consumer resolves it."""
     if auto is None or not schema:
         return schema
     if auto == "filled":
@@ -160,7 +160,7 @@ def accept_auto(schema: Schema, auto: Auto) -> Schema:
 
 
 def accept_any_case(schema: Schema) -> Schema:
-    """Extend a schema to accept its words in any case."""
+    """Extend a schema so that it accepts its words in any case."""
     alternatives = schema_alternatives(schema)
     words = [word for arm in alternatives for word in arm.get("enum", ()) if isinstance(word, str)]
     if not words:
@@ -169,7 +169,7 @@ def accept_any_case(schema: Schema) -> Schema:
 
 
 def suggest_values(schema: Schema, values: Sequence[str]) -> Schema:
-    """Make editors suggest known values of an open set without changing what the schema accepts."""
+    """Make editors suggest known values of an open set without restricting what the schema accepts."""
     numbers = schema.get("type") in ("integer", "number")
     return {
         "anyOf": [
@@ -180,7 +180,7 @@ def suggest_values(schema: Schema, values: Sequence[str]) -> Schema:
 
 
 def add_error_message(schema: Schema, spec: Spec, auto: Auto) -> Schema:
-    """Add one error message for all alternatives; otherwise, editors report only the first one."""
+    """Add a single error message for all alternatives, because editors report only the first one."""
     alternatives = schema_alternatives(schema)
     if len(alternatives) < 2 or {} in alternatives:
         return schema
@@ -252,7 +252,7 @@ _SNIPPETS: dict[tuple[str, str], tuple[tuple[str, Schema], ...]] = {
 
 
 def snippets_of(parent: SectionView, key: str, section: str, release: int) -> list[Schema]:
-    """Return the snippets for a section's key whose keys the release reads."""
+    """Return the snippets for a section's key, except those with keys that the release does not read."""
     return [
         {"label": label, "body": body}
         for label, body in _SNIPPETS.get((parent.name, key), ())

@@ -1,4 +1,4 @@
-"""`DrainRequest`: the first SIGTERM asks a node to leave cleanly while its workers run; the second ends it at once."""
+"""`DrainRequest`: a first SIGTERM asks a node to leave cleanly while its workers run; a second one ends it at once."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from types import FrameType
 class DrainRequest:
     """Signal handler that records whether SIGTERM has asked this process to leave the job.
 
-    Whenever torch starts workers, torch installs its own handler, which ends the workers at once, so `listen` has to
-    replace that handler again.  Source: torch distributed/elastic/multiprocessing/api.py:PContext.start.
+    Whenever torch starts workers, it installs its own handler, which ends the workers at once, so `listen` must replace
+    that handler again. Source: torch distributed/elastic/multiprocessing/api.py:PContext.start.
     """
 
     def __init__(self) -> None:
@@ -19,7 +19,7 @@ class DrainRequest:
         self._before: signal._HANDLER = signal.SIG_DFL
 
     def listen(self) -> None:
-        """Install the SIGTERM handler; do nothing outside the main thread or once the node was asked to leave."""
+        """Install the SIGTERM handler, unless this is not the main thread or the node was already asked to leave."""
         current = signal.getsignal(signal.SIGTERM)
         if (
             self.requested

@@ -33,7 +33,7 @@ EXIT_CODES: Final = {
 
 
 class AgentError(Exception):
-    """Base class of errors that end this node's part of the job; the message is a single line."""
+    """Base class of errors that end this node's part in the job; the message is a single line."""
 
     code: ClassVar[int] = 1
 
@@ -42,41 +42,41 @@ class AgentError(Exception):
 
 
 class TrainingFailedError(AgentError):
-    """The training script failed more often than `max_restarts` allows, on this node or another."""
+    """Raised if the training script has failed, on any node, more often than `max_restarts` allows."""
 
     code = 1
 
 
 class SettingsError(AgentError, ValueError):
-    """Invalid option or combination of options."""
+    """Raised for an invalid option or combination of options."""
 
     code = 2
 
 
 class RefusedError(AgentError):
-    """The job's config is rejected before any worker starts."""
+    """Raised if the job's config or settings are rejected before any worker starts."""
 
     code = 3
 
 
 class StoreLostError(AgentError):
-    """The job's store does not answer."""
+    """Raised if the job's store does not answer."""
 
     code = 4
 
 
 class HostError(AgentError):
-    """Failure of this host; the agents of other hosts continue.
+    """Raised if this host fails; the agents of other hosts continue.
 
-    Kubeflow restarts a replica for exit codes from 128 on (`pkg/util/train/train_util.go`, `IsRetryableExitCode`), and
-    138 is not the code of a signal that schedulers send.
+    The exit code is 138: Kubeflow restarts a replica for exit codes of 128 or more (`pkg/util/train/train_util.go`,
+    `IsRetryableExitCode`), and schedulers do not send the signal that 138 stands for.
     """
 
     code = 138
 
 
 class TooFewNodesError(AgentError):
-    """No group of nodes formed within `join_timeout`."""
+    """Raised if no group of nodes has formed within `join_timeout`."""
 
     code = 5
 

@@ -1,8 +1,8 @@
 """`EtcdStore`: a job store in etcd 3, accessed through its JSON gateway; it survives the loss of an etcd member.
 
-A call goes to the member that answered last. If that one does not answer or has no leader, the call goes to the other
-members in turn. A change that is sent twice is applied once: `compare_set` also succeeds if the key already has the
-desired value, and desired values are unique per node. Reads are linearizable, which is etcd's default.
+A call goes to the member that answered last. If that member does not answer or has no leader, the call goes to the
+other members in turn. A change that is sent twice is applied once: `compare_set` also succeeds if the key already has
+the desired value, and desired values are unique per node. Reads are linearizable, which is etcd's default.
 
 Paths and fields: etcd's `api/etcdserverpb/rpc.proto`, the same since 3.4 below `/v3`.
 """
@@ -46,7 +46,7 @@ class EtcdStore:
         self._log_in()
 
     def __del__(self) -> None:
-        """Close the connection, as torch's store does."""
+        """Close the connection, as torch's store does when it is deleted."""
         if self._connection is not None:
             self._connection.close()
 
@@ -101,7 +101,7 @@ class EtcdStore:
         )
 
     def _log_in(self) -> None:
-        """Log in as the user in `ETCDCTL_USER`, if set; all later calls send the resulting token."""
+        """Log in as the user in `ETCDCTL_USER`, if set, so that later calls send the resulting token."""
         name, colon, password = (read_secret(ETCD_USER) or "").partition(":")
         if colon:
             token = self._headers.pop("Authorization", None)
@@ -117,7 +117,11 @@ class EtcdStore:
     def _call(
         self, path: str, request: Mapping[str, Json], read: Callable[[Mapping[str, Json]], _Parsed]
     ) -> _Parsed:
-        """Send a request to the etcd members in turn, and return the parsed reply. Raises `OSError` on timeout."""
+        """Send a request to the etcd members in turn, and return the parsed reply.
+
+        Raises:
+            OSError: no member answered in time.
+        """
         deadline, body = time.monotonic() + self._limit, json.dumps(request)
         while True:
             for _ in self._addresses:
@@ -134,7 +138,7 @@ class EtcdStore:
             time.sleep(_PAUSE)
 
     def _missing_certificate_hint(self, error: Exception) -> str:
-        """Return a hint about a missing client certificate, without which the server closes the connection."""
+        """Return a hint if a client certificate is missing, because the server then closes the connection."""
         is_tls_error = self._tls is not None and isinstance(error, ssl.SSLError | ConnectionError)
         return " (ETCDCTL_CERT is not set)" if is_tls_error and "ETCDCTL_CERT" not in os.environ else ""
 
@@ -172,7 +176,11 @@ class _UnavailableError(Exception):
 
 
 def _parse_reply(read: Callable[[_Raw], _Parsed], raw: _Raw) -> _Parsed:
-    """Parse a server's reply. Raises `_UnavailableError` if the reply does not come from etcd."""
+    """Parse a server's reply.
+
+    Raises:
+        _UnavailableError: the reply does not come from etcd.
+    """
     try:
         return read(raw)
     except _PARSE_ERRORS:
@@ -195,7 +203,7 @@ def _decode_text(value: str) -> str:
 
 
 def _values_of_ranges(answer: Mapping[str, Json], count: int) -> list[bytes | None]:
-    """Return the value of each range in a transaction's reply; etcd omits empty fields."""
+    """Return the value of each range in a transaction's reply, from which etcd omits empty fields."""
     ranges = [answer["responses"][number].get("response_range", {}).get("kvs") for number in range(count)]
     return [base64.b64decode(kvs[0].get("value", "")) if kvs else None for kvs in ranges]
 

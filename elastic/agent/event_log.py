@@ -1,4 +1,4 @@
-"""`EventLog`: a log of what happens on this node, with one JSON object per line."""
+"""`EventLog`: a log of the events on this node, with one JSON object per line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from elastic.agent.errors import SettingsError
 
 
 class EventLog:
-    """Append events to a file; each event is written as a whole line or not at all."""
+    """Appends events to a file; each event is written as a whole line or not at all."""
 
     def __init__(self, path: str, node: str) -> None:
         try:
@@ -36,13 +36,13 @@ class EventLog:
                     self._file.write(f"{line}\n")
 
     def close(self) -> None:
-        """Close the file; later events are ignored."""
+        """Close the file; events after that are ignored."""
         with self._lock, contextlib.suppress(OSError):
             self._file.close()
 
 
 def _open_nonblocking(path: str, flags: int) -> int:
-    """Open the file `path`; if it is a pipe, do not wait for a reader."""
+    """Open the file `path` without waiting for a reader if it is a pipe."""
     file = os.open(path, flags | os.O_NONBLOCK, 0o666)
     os.set_blocking(file, True)
     return file

@@ -1,4 +1,4 @@
-"""`FailureDetector`: find members that seem lost according to this node's clock, and the evidence for it."""
+"""`FailureDetector`: find the members that seem lost by this node's clock, with the evidence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WATCHED = 4
 
 
 class FailureDetector:
-    """Measure how long each watched member has been silent or has delayed a round."""
+    """Measures how long each watched member has been silent or has delayed a round."""
 
     def __init__(self, longest_step: float, clock: Callable[[], float] = lease_clock) -> None:
         self._clock = clock
@@ -28,7 +28,7 @@ class FailureDetector:
         self._late: dict[FormationDelay, float] = {}
 
     def observe(self, state: JobState, watched: list[JobMember], heartbeats: Mapping[str, int]) -> None:
-        """Record the heartbeats of the watched members, and the members for which a round waits."""
+        """Record the heartbeats of the watched members, and the members that a round waits for."""
         time = self._clock()
         elapsed = min(time - self._last, self._longest_step)
         self._last = time
@@ -82,7 +82,7 @@ class HeartbeatSilence:
     """Number of suspicions that the member had cleared at the time of the observation."""
 
     def holds(self, state: JobState) -> bool:
-        """Return whether the member is still the same and has not cleared the suspicion since the observation."""
+        """Return whether the member is still the same, and has not cleared the suspicion since the observation."""
         return _is_same_membership(state, self)
 
 
@@ -100,7 +100,7 @@ class ProcessExit:
     """Number of suspicions that the member had cleared at the time of the observation."""
 
     def holds(self, state: JobState) -> bool:
-        """Return whether the member is still the same and has not cleared the suspicion since the observation."""
+        """Return whether the member is still the same, and has not cleared the suspicion since the observation."""
         return _is_same_membership(state, self)
 
 
@@ -115,7 +115,7 @@ def _is_same_membership(state: JobState, evidence: HeartbeatSilence | ProcessExi
 
 @dataclass(frozen=True, slots=True)
 class FormationDelay:
-    """Evidence that a member delays a group that is being formed or proposed."""
+    """Evidence that a member delays a group that is forming or proposed."""
 
     mark: ClassVar[Mark] = "expelled"
     text: ClassVar[str] = "removed: did not come to the next round"

@@ -1,15 +1,15 @@
 """`Heartbeat`: a thread that keeps this node in the job, renews the workers' lease and watches other nodes.
 
-A removed node never continues training, for the following reason.  Each observer removes a member in three steps: it
-sees or sets the mark in the state, alarms the member through a small key, and reads the heartbeat once more, which must
-not have changed.  A node counts its lease from its last heartbeat, and only after it has read its alarm since then and
-knows a state at least as new as the alarm, in which it is an unmarked member.  So after a heartbeat that the observer
-did not see, the node finds the alarm and does not renew its lease.  A heartbeat that the observer saw is older than
-`heartbeat_timeout` when the removal is written, and the lease is shorter than that.  An observer that was frozen
-between reading and writing has outdated evidence, which is ignored: a node that clears a mark counts that in the state,
-and a node that rejoins gets another `join_order`.
+A removed node never continues training, for the following reason. An observer removes a member in three steps: it sets
+the mark for removal in the state, or finds it there; it alerts the member through a small key; and it reads the
+member's heartbeat once more, which must not have changed. A node renews its lease as of its last heartbeat, and only if
+it has since read its alert, and a state at least as new as the alert in which it is an unmarked member. So after a
+heartbeat that the observer did not see, the node finds the alert and does not renew its lease. A heartbeat that the
+observer saw is older than `heartbeat_timeout` when the removal is written, and the lease is shorter than that. An
+observer that was frozen between reading and writing has outdated evidence, which is ignored: a node that clears a mark
+counts that in the state, and a node that rejoins gets another `join_order`.
 
-Thanks to the alarm, a node need not read the whole state after each of its heartbeats.
+Because of the alert, a node need not read the whole state after each of its heartbeats.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LEAD = 1.5
 
 
 class Heartbeat:
-    """Send this node's heartbeats from a separate thread until stopped."""
+    """Sends this node's heartbeats from a separate thread until stopped."""
 
     def __init__(
         self, store: StateStore, node: str, settings: RendezvousSettings, policy: ResizePolicy
@@ -62,7 +62,7 @@ class Heartbeat:
         """Error that ended the heartbeat's thread, if any."""
 
     def start(self) -> None:
-        """Send a first heartbeat, which makes this node visible to others before it joins, and start the thread."""
+        """Send a first heartbeat, so that others see this node before it joins, and start the thread."""
         self._send()
         self._thread.start()
 
@@ -124,8 +124,8 @@ class Heartbeat:
     def _current_state(self, look: PolledKeys, state: JobState | None) -> JobState:
         """Return the state, reading it again if it has changed, and periodically in case a hint was lost.
 
-        In a large job, each node reads so rarely that all of them together read as often as `CROWD` nodes. The first
-        node that detects a lost hint writes it again for all others.
+        In a large job, nodes read so rarely that all of them together read as often as `CROWD` nodes would. The first
+        node that detects a lost hint writes it again for the others.
         """
         age, settings = lease_clock() - self._read_at, self._settings
         size = len(state.members) / CROWD if state else 0.0
@@ -165,7 +165,7 @@ class Heartbeat:
             lease.renew(self._sent_at + self._settings.lease_duration)
 
     def _remove_lost_members(self, state: JobState, watched: Sequence[JobMember]) -> None:
-        """Mark members that seem lost, and remove those that were marked earlier and have not changed since."""
+        """Mark members that seem lost, and remove those that were marked before and show no sign of life since."""
         if state.member(self._node) is None or state.outcome:
             return
         timeout = self._settings.heartbeat_timeout

@@ -1,6 +1,6 @@
 """`ElasticJob`: the settings shared by all nodes and the admissible sizes; `LocalNode`: the properties of one node.
 
-`RendezvousSettings` holds the timeouts of the rendezvous, with checks for unsafe values.
+`RendezvousSettings` has the timeouts of the rendezvous, and rejects unsafe values.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LONGEST = 1e6
 
 @dataclass(frozen=True, slots=True)
 class RendezvousSettings:
-    """Timeouts of the rendezvous in seconds; names that torch's rendezvous has too mean the same."""
+    """Timeouts of the rendezvous in seconds; those that torch's rendezvous also has mean the same."""
 
     join_timeout: float = 600.0
     """How long a node waits for a group to form, not counting time on standby."""
@@ -81,7 +81,7 @@ class RendezvousSettings:
 
     @property
     def heartbeat_timeout(self) -> float:
-        """Seconds for which a node may be silent before it counts as lost."""
+        """Seconds of silence after which a node is considered lost."""
         return self.keep_alive_interval * self.keep_alive_max_attempt
 
     @property
@@ -98,7 +98,8 @@ class RendezvousSettings:
 def read_settings(options: Mapping[str, Json]) -> RendezvousSettings:
     """Parse rendezvous settings from strings or numbers, ignoring unknown names.
 
-    Raises `SettingsError` for text that is not a number, and for unsafe values.
+    Raises:
+        SettingsError: a text is not a number, or a value is unsafe.
     """
     values: dict[str, Json] = {}
     for setting in fields(RendezvousSettings):
@@ -153,7 +154,7 @@ class ElasticJob:
         self._check_config_resolves(admissible[0])
 
     def _changes_that_admit_the_job(self) -> Iterator[str]:
-        """Yield changes that would let the job start, each of them verified: other node or process counts."""
+        """Yield changes of node or process counts with which the job could start; each one is verified."""
         nodes = [gpus // self.processes for gpus in self.plan.gpu_counts if gpus % self.processes == 0]
         if nodes:
             more = ", ..." if len(nodes) > _SHOWN else ""
@@ -175,7 +176,7 @@ class ElasticJob:
             yield f"use --nproc-per-node {max(fewer)}"
 
     def _is_admitted_by_whole_nodes(self) -> bool:
-        """Return whether v0.2, which plans whole nodes, admits some number of nodes with `processes` workers each."""
+        """Return whether v0.2, which plans whole nodes, admits any number of nodes with `processes` workers each."""
         current = self.config.get(c.ELASTICITY)
         if not isinstance(current, Mapping):
             return False
@@ -191,7 +192,7 @@ class ElasticJob:
         )
 
     def _check_config_resolves(self, nodes: int) -> None:
-        """Raise any error now that would otherwise occur when a round resolves the config."""
+        """Resolve the config for these node counts now, so that errors occur before a round does."""
         try:
             row = self.plan.row_for_gpus(nodes * self.processes)
             self.plan.apply(self.config, row.world_size)
@@ -214,12 +215,12 @@ class ElasticJob:
         return ""
 
     def admissible(self) -> tuple[int, ...]:
-        """Return the admissible numbers of nodes from `min_nodes` to `max_nodes`, ascending."""
+        """Return the admissible numbers of nodes from `min_nodes` to `max_nodes`, in ascending order."""
         whole = (gpus // self.processes for gpus in self.plan.gpu_counts if gpus % self.processes == 0)
         return tuple(nodes for nodes in whole if self.min_nodes <= nodes <= self.max_nodes)
 
     def size(self, present: int) -> int | None:
-        """Return how many of the nodes present train, or `None` if all wait; policy `fail` may raise `RefusedError`."""
+        """Return how many of the nodes present train, or `None` if all wait."""
         present = min(present, self.max_nodes)
         if present < self.min_nodes:
             return None

@@ -51,7 +51,7 @@ class JobMember:
 
 @dataclass(frozen=True, slots=True)
 class JobOutcome:
-    """Whether and why a job succeeded, failed or was rejected."""
+    """Whether a job succeeded, failed or was rejected, and why."""
 
     kind: Literal["succeeded", "failed", "refused"]
     """Kind of outcome: `failed` if no restarts are left; `refused` if the config or policy lets no worker start."""
@@ -73,7 +73,7 @@ class JobEvent:
 
 @dataclass(frozen=True, slots=True)
 class JobState:
-    """The state of a job, immutable; every change creates a new instance with the next revision."""
+    """The state of a job. It is immutable; every change creates a new instance with the next revision."""
 
     incarnation: int
     """Identifier of the store's lifetime: microseconds since 1970 when the job's first state was written."""
@@ -146,7 +146,7 @@ class JobState:
         return any(member.finished == self.round and member.node in self.group for member in self.members)
 
     def encode(self) -> str:
-        """Encode the state as JSON, in which groups refer to nodes by their index among the members."""
+        """Encode the state as JSON; groups refer to nodes by their index among the members."""
         index = {member.node: number for number, member in enumerate(self.members)}
         document: dict[str, object] = {one.name: getattr(self, one.name) for one in fields(self)}
         for name in ("group", "acknowledged"):
@@ -170,7 +170,7 @@ def _parse_row(kind: type[_Row], values: list[Any]) -> _Row:
 
 
 def _node_names(references: list[int | str], members: tuple[JobMember, ...]) -> tuple[str, ...]:
-    """Resolve member indices to node names; nodes that have left are stored by name and returned as is."""
+    """Resolve member indices to node names; nodes that have left are stored by name and returned unchanged."""
     if not all(
         type(place) is str or (type(place) is int and 0 <= place < len(members)) for place in references
     ):
@@ -181,9 +181,10 @@ def _node_names(references: list[int | str], members: tuple[JobMember, ...]) -> 
 
 
 def _validate_types(state: JobState) -> JobState:
-    """Validate the types of a state's fields; rounds and names end up in paths and environment variables.
+    """Validate the types of a state's fields, because rounds and names become paths and environment variables.
 
-    Raises `ValueError` for a field of the wrong type.
+    Raises:
+        ValueError: a field has the wrong type.
     """
     numbers = ("incarnation", "revision", "round", "next_join_order", "removed_at", "restarts", "commits")
     names = (*state.group, *state.acknowledged, *state.suspects, *state.expelled, *state.leaving)
@@ -205,7 +206,11 @@ def _validate_types(state: JobState) -> JobState:
 
 
 def decode_state(text: str | bytes) -> JobState:
-    """Decode the result of `JobState.encode`. Raises `ValueError` for any other input."""
+    """Decode the result of `JobState.encode`.
+
+    Raises:
+        ValueError: the text is anything else.
+    """
     try:
         document = json.loads(decompress_text(text))
         members = document["members"] = tuple(_parse_row(JobMember, values) for values in document["members"])
@@ -232,14 +237,18 @@ _LEVEL = 1
 
 
 def compress_text(text: str) -> str:
-    """Compress an ASCII text if it is long; return a short text unchanged."""
+    """Compress an ASCII text if it is long; a short text is returned unchanged."""
     if len(text) < SHORT:
         return text
     return _MARK + base64.b64encode(zlib.compress(text.encode("ascii"), _LEVEL)).decode("ascii")
 
 
 def decompress_text(packed: str | bytes) -> str:
-    """Decompress the result of `compress_text`. Raises `ValueError` for any other input."""
+    """Decompress the result of `compress_text`.
+
+    Raises:
+        ValueError: the text is anything else.
+    """
     data = packed.decode("ascii") if isinstance(packed, bytes) else packed
     if not data.startswith(_MARK):
         return data

@@ -25,10 +25,10 @@ def record_event(state: JobState, node: str, text: str) -> JobState:
 def arrive_at_round(
     state: JobState, node: str, host: str, port: int, cause: Cause | None = None, liveness_port: int = 0
 ) -> JobState:
-    """Return the state after the node has stopped its workers and waits for the next round.
+    """Return the state after the node has stopped its workers, so that it waits for the next round.
 
-    `cause` is why the node ended its last round: `failure` of its workers, `change` if the node was the first to see
-    joining nodes, or `None` if the round was over anyway.
+    `cause` says why the node ended its last round: `failure` of its workers, `change` if it was the first to see nodes
+    that want to join, or `None` if the round was over anyway.
     """
     member = state.member(node)
     if state.outcome or (member and member.arrived and member.port == port):
@@ -58,7 +58,7 @@ def _add_member(state: JobState, newcomer: JobMember) -> JobState:
 
 
 def remove_node(state: JobState, node: str, cause: Cause, text: str) -> JobState:
-    """Return the state without a node, which either left cleanly (`change`) or is lost (`lost`)."""
+    """Return the state without a node that has left cleanly (`change`) or is lost (`lost`)."""
     if state.member(node) is None:
         return state
     members = tuple(member for member in state.members if member.node != node)
@@ -71,7 +71,7 @@ def remove_node(state: JobState, node: str, cause: Cause, text: str) -> JobState
 
 
 def propose_group(state: JobState, size: int, max_restarts: int | None) -> JobState:
-    """Return the state with a group of the first `size` nodes that arrived, or closed after too many failures."""
+    """Return the state with a group of the first `size` nodes to arrive, or closed after too many failures."""
     restarts = state.restarts + (state.broken == "failure")
     if max_restarts is not None and restarts > max_restarts:
         return _fail_job_for_good(state, max_restarts)
@@ -127,17 +127,17 @@ def all_workers_finished(state: JobState, round_: int) -> bool:
 
 
 def is_round_over(state: JobState, round_: int) -> bool:
-    """Return whether the round has ended; false for a state older than the round, which cannot tell."""
+    """Return whether the round has ended; False for a state older than the round, which does not show it."""
     return state.round > round_ or (state.round == round_ and state.phase == "forming")
 
 
 def succeed_job(state: JobState, node: str, round_: int) -> JobState:
-    """Return the state of a successful job if all nodes in the round's group have finished."""
+    """Return the state of a successful job, if all nodes in the round's group have finished."""
     return close_job(state, node, JobOutcome("succeeded")) if all_workers_finished(state, round_) else state
 
 
 def fail_job(state: JobState, node: str, round_: int, text: str) -> JobState:
-    """Return the state of a failed job, unless another round has begun."""
+    """Return the state of a failed job, unless a new round has begun."""
     return close_job(state, node, JobOutcome("failed", text)) if state.round == round_ else state
 
 
@@ -152,7 +152,7 @@ def close_job(state: JobState, node: str, outcome: JobOutcome) -> JobState:
 def commit_checkpoint(state: JobState, node: str, round_: int, checkpoint: str) -> JobState:
     """Return the state with `checkpoint` as the latest; only the newest round may commit.
 
-    The pointer and the round are in one document, so that no newer round can begin in between.
+    The pointer and the round are in the same document, so no newer round can begin in between.
     """
     if state.round != round_ or state.outcome or state.member(node) is None:
         return state
@@ -167,14 +167,14 @@ def mark_member(state: JobState, evidence: Evidence) -> JobState:
 
 
 def remove_marked_member(state: JobState, evidence: Evidence) -> JobState:
-    """Return the state without the marked member if the evidence still holds."""
+    """Return the state without the marked member, if the evidence still holds."""
     if evidence.node not in _marked_nodes(state, evidence.mark) or not evidence.holds(state):
         return state
     return remove_node(state, evidence.node, "lost", evidence.text)
 
 
 def ask_to_leave(state: JobState, node: str) -> JobState:
-    """Return the state in which the node is asked to leave after the group's next checkpoint."""
+    """Return the state in which the node is asked to leave after the next checkpoint of its group."""
     if node in state.leaving or state.member(node) is None:
         return state
     state = replace(state, leaving=(*state.leaving, node), changed_at=state.commits)
@@ -212,7 +212,7 @@ def _with_member(state: JobState, member: JobMember) -> JobState:
 
 
 def _break_group(state: JobState, cause: Cause) -> JobState:
-    """Return the state with the group broken; a lost node outranks other causes, which it may have triggered."""
+    """Return the state with its group broken; a lost node outranks other causes, which it may have triggered."""
     order: tuple[Cause | None, ...] = (None, "failure", "change", "lost")
     strongest = max(state.broken, cause, key=order.index)
     return replace(state, phase="forming", broken=strongest, acknowledged=())

@@ -1,4 +1,4 @@
-"""Requests of nodes to join a round, and the contract of settings on which all nodes must agree."""
+"""Requests of nodes to join a round, and the contract: settings on which all nodes must agree."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from elastic.json_files import Json
 def agree_on_contract(state: JobState, node: str, contract: Mapping[str, Json]) -> JobState:
     """Compare a node's contract with the job's, and return the resulting state.
 
-    Before the first round, a different contract ends the job on all nodes. Later, only the differing node raises
-    `RefusedError`.
+    Before the first round, a different contract ends the job on all nodes. Later, only the node with the different
+    contract raises `RefusedError`.
     """
     if not state.contract or (not state.members and state.round == 0):
         return replace(state, contract=contract)
@@ -35,7 +35,7 @@ def agree_on_contract(state: JobState, node: str, contract: Mapping[str, Json]) 
 def contract_difference(
     theirs: Mapping[str, Json], contract: Mapping[str, Json], other: str, node: str
 ) -> str | None:
-    """Describe how two contracts differ, in the same words on every node; return `None` if they are equal."""
+    """Describe how two contracts differ, in the same words on every node, or return `None` if they are equal."""
     keys = [key for key in sorted({*theirs, *contract}) if theirs.get(key) != contract.get(key)]
     if not keys:
         return None
@@ -79,7 +79,7 @@ class ArrivalRequest:
     """Port that is open while any process of the node lives; 0 means none."""
 
     def grant(self, state: JobState) -> JobState:
-        """Return the state after the node's arrival, provided that its membership has not changed since the request."""
+        """Return the state after the node's arrival, if its membership has not changed since the request."""
         member = state.member(self.node)
         if member is not None:
             is_current = (member.join_order, state.round) == (self.join_order, self.round)
@@ -108,7 +108,7 @@ class RankConfirmation:
     round: int
 
     def grant(self, state: JobState) -> JobState:
-        """Return the state after the confirmation, provided that the group of that round still waits for it."""
+        """Return the state after the confirmation, if the group of that round still waits for it."""
         return job_state_transitions.confirm_rank(state, self.node) if state.round == self.round else state
 
 
@@ -123,7 +123,11 @@ def encode_requests(requests: list[Request]) -> str:
 
 
 def decode_requests(text: str | bytes) -> list[Request]:
-    """Decode the result of `encode_requests`; an empty text means no requests. Raises `ValueError` otherwise."""
+    """Decode the result of `encode_requests`; an empty text stands for no requests.
+
+    Raises:
+        ValueError: the text is anything else.
+    """
     kinds = {name: kind for kind, name in _WIRE_NAMES.items()}
     try:
         return [kinds[name](**fields) for name, fields in json.loads(text or "[]")]

@@ -1,13 +1,14 @@
-"""`LivenessPort`: a port that stays open while any process of this node lives; `ExitDetector`: detect closed ports.
+"""`LivenessPort`: a port that is open while any process of this node lives; `ExitDetector`: detects closed ports.
 
-The agent opens the port, and each worker holds the same listening socket (`elastic.worker.agent_client`).  So the
-kernel rejects connections only after the agent and all of its workers have ended, which is as good as an expired lease.
+The agent opens the port, and each worker holds the same listening socket (`elastic.worker.agent_client`). So the kernel
+rejects connections only after the agent and all of its workers have ended, which is as conclusive as an expired lease.
 A frozen process still holds its socket, and a host without power or network answers nothing; both are detected because
 their heartbeats stop.
 
-A rejected connection alone proves nothing, since a firewall may also reject connections to live hosts.  So an observer
-connects while the node is healthy.  Both ends compare the addresses of the connection, which differ if a proxy is in
-between.  Only if the agent's kernel closes this connection in order, and then rejects another one, has the node ended.
+A rejected connection alone proves nothing, since a firewall may also reject connections to live hosts. So an observer
+connects while the node is healthy, and both ends compare the addresses of the connection, which differ if there is a
+proxy in between. Only if the agent's kernel closes this connection in order, and then rejects another one, has the node
+ended.
 """
 
 from __future__ import annotations
@@ -36,10 +37,14 @@ _RETRY = 5.0
 
 
 class LivenessPort:
-    """The listening socket by which other nodes observe whether this node's processes still run."""
+    """The listening socket by which other nodes observe whether processes of this node still run."""
 
     def __init__(self, host: str, node: str) -> None:
-        """Listen on an address of this machine. Raises `OSError` if `host` is not one."""
+        """Listen on an address of this machine.
+
+        Raises:
+            OSError: `host` is not an address of this machine.
+        """
         self._node = node
         self._is_closed = False
         self._observers: deque[socket.socket] = deque()
@@ -50,7 +55,7 @@ class LivenessPort:
         threading.Thread(target=self._serve, name="dsconfig-liveness", daemon=True).start()
 
     def close(self) -> None:
-        """Close the port in this process, and disconnect the observers, which know by now that the node has left."""
+        """Close the port in this process, and disconnect the observers, which by now know that the node has left."""
         self._is_closed = True
 
     def _serve(self) -> None:
@@ -68,7 +73,11 @@ class LivenessPort:
 
 
 def _address_family(host: str) -> socket.AddressFamily:
-    """Return the family of a numeric address. Raises `OSError` for a host name, which may be slow to resolve."""
+    """Return the family of a numeric address.
+
+    Raises:
+        OSError: `host` is a name, which may be slow to resolve.
+    """
     try:
         version = ipaddress.ip_address(host).version
     except ValueError:
@@ -88,7 +97,7 @@ class ExitDetector:
         self._connections: dict[ProcessExit, _LivenessConnection] = {}
 
     def ended_members(self, watched: Sequence[JobMember]) -> list[ProcessExit]:
-        """Return the watched members that have no process left. Blocks for at most 0.05 s per member."""
+        """Return the watched members without a running process, blocking for at most 0.05 s per member."""
         previous, self._connections = self._connections, {}
         for member in watched:
             if member.liveness_port:
@@ -105,7 +114,7 @@ class ExitDetector:
 
 
 class _LivenessConnection:
-    """A connection to the liveness port of one member; its methods do not block for long."""
+    """A connection to the liveness port of a member; its methods block only briefly."""
 
     def __init__(self, member: JobMember, clock: Callable[[], float]) -> None:
         self._member = member
@@ -164,7 +173,7 @@ class _LivenessConnection:
         self._failed_at = self._clock()
 
     def _is_rejected(self) -> bool:
-        """Return whether the host rejects a new connection, so that no process holds the port anymore."""
+        """Return whether the host rejects a new connection, which means that no process holds the port any more."""
         try:
             socket.create_connection((self._member.host, self._member.liveness_port), timeout=_PROBE).close()
         except ConnectionRefusedError:

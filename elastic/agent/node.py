@@ -57,9 +57,10 @@ def assign_rank(state: JobState, node: LocalNode) -> RankAssignment:
 
 
 def worker_environment(assignment: RankAssignment, state: JobState, node: LocalNode) -> Mapping[str, str]:
-    """Write the resolved config of a round, and return the environment variables that its workers need.
+    """Write the resolved config of a round, and return the environment variables for its workers.
 
-    Raises `RefusedError` for a checkpoint outside of the checkpoint directory.
+    Raises:
+        RefusedError: the checkpoint is outside the checkpoint directory.
     """
     job, row = node.job, assignment.row
     if state.start is not None:
@@ -116,7 +117,7 @@ class Node:
     ) -> Node:
         """Connect this node to the job, and start its heartbeat and the server for its workers.
 
-        `connect` opens another connection to the store, since a slow call blocks the calls over its connection.
+        `connect` opens another connection to the store, because a slow call blocks all calls on the same connection.
         """
         log = EventLog(event_log or os.path.join(local.folder, EVENTS), local.name)
         drain = drain or DrainRequest()
@@ -151,7 +152,10 @@ class Node:
     def join(self) -> tuple[RankAssignment, JobState]:
         """Wait until a group that includes this node is running.
 
-        Raises `JobSucceeded`, `Drained`, or an `AgentError` if the node can no longer join a group.
+        Raises:
+            JobSucceeded: the job has succeeded without this node.
+            Drained: this node was asked to leave.
+            AgentError: the node can no longer join a group.
         """
         cause = self.monitor.end()
         self.log.write("arrived", cause=cause)
@@ -173,7 +177,7 @@ class Node:
         return worker_environment(assignment, state, self.local)
 
     def num_nodes_waiting(self) -> int:
-        """Return the number of nodes whose arrival requires a restart of the workers; see `RoundMonitor`."""
+        """Return the number of nodes whose arrival requires the workers to restart; see `RoundMonitor`."""
         return self.monitor.num_nodes_waiting()
 
     def has_ended(self) -> bool:
@@ -206,7 +210,7 @@ class Node:
             )
 
     def leave(self, text: str = "left", *, wait_for_others: float = 0.0) -> None:
-        """Leave the job, so that other nodes do not have to wait for a heartbeat timeout. Never raises."""
+        """Leave the job, so that other nodes need not wait for a heartbeat timeout. Never raises."""
         if self._left:
             return
         self._left = True
@@ -238,9 +242,9 @@ def _open_state_store(local: LocalNode, store: Store) -> StateStore:
 
 
 def _open_liveness_port(local: LocalNode, log: EventLog) -> LivenessPort | None:
-    """Open this node's liveness port; return `None` if its host is not a local address.
+    """Open this node's liveness port, or return `None` if its host is not an address of this machine.
 
-    Without the port, other nodes detect the end of this node by its silence.
+    Without the port, other nodes notice the end of this node only when its heartbeats stop.
     """
     try:
         return LivenessPort(local.host, local.name)

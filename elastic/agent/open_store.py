@@ -31,10 +31,13 @@ class HostedStore(Protocol):
 
 
 def host_store(endpoint: StoreEndpoint, settings: RendezvousSettings) -> HostedStore:
-    """Start a store that listens only on the endpoint's address. Raises `SettingsError` on failure.
+    """Start a store that listens only on the endpoint's address.
 
-    torch's own server listens on every address of the machine (`c10d/TCPStoreLibUvBackend.cpp`,
-    `LibUVStoreDaemon::init`), unless it gets a listening socket.
+    torch's own server listens on every address of the machine, unless it is given a listening socket
+    (`c10d/TCPStoreLibUvBackend.cpp`, `LibUVStoreDaemon::init`).
+
+    Raises:
+        SettingsError: the store cannot be started.
     """
     listener = _listen_on_address(endpoint)
     if endpoint.token is not None:
@@ -66,7 +69,7 @@ def _listen_on_address(endpoint: StoreEndpoint) -> socket.socket:
 
 
 def host_store_if_local(endpoint: StoreEndpoint, settings: RendezvousSettings) -> HostedStore | None:
-    """Start and return the store if this process has to host it, otherwise return `None`."""
+    """Start and return the store if this process must host it, else return `None`."""
     if endpoint.hosts is False or (endpoint.hosts is None and not is_local(endpoint.host)):
         return None
     try:
@@ -80,7 +83,11 @@ def host_store_if_local(endpoint: StoreEndpoint, settings: RendezvousSettings) -
 def connect_store(
     endpoint: StoreEndpoint, settings: RendezvousSettings, patience: float | None = None
 ) -> Store:
-    """Connect to the job's store. Raises `StoreLostError` if no store answers in time."""
+    """Connect to the job's store.
+
+    Raises:
+        StoreLostError: no store answers in time.
+    """
     patience = settings.connect_timeout if patience is None else patience
     _await_listener(endpoint, patience)
     limit = max(1.0, min(patience, settings.read_timeout))
@@ -110,7 +117,7 @@ def connect_store(
 
 
 def _await_listener(endpoint: StoreEndpoint, patience: float) -> None:
-    """Wait until the store listens; each failed attempt by torch would log a warning with a stack trace."""
+    """Wait until the store listens, because torch logs a warning with a stack trace for each failed attempt."""
     deadline = time.monotonic() + patience
     while True:
         for address in endpoint.addresses:

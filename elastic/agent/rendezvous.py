@@ -49,7 +49,7 @@ _LONGEST = 90
 class PlanRendezvous(RendezvousHandler):
     """A torch rendezvous that follows the elastic plan.
 
-    `exits` is for callers outside of this package (stock torchrun): it turns an `AgentError` into a line on stderr
+    `exits` is for callers outside this package, such as stock torchrun: an `AgentError` then becomes a line on stderr
     and an exit code.
     """
 
@@ -126,7 +126,7 @@ class PlanRendezvous(RendezvousHandler):
         self.node.fail("closed")
 
     def shutdown(self) -> bool:
-        """End this agent, either successfully or with the exception that torch's launcher propagates.
+        """End this agent, by returning, or by the exception that torch's launcher propagates.
 
         torch 2.6 calls this once more for failed workers, without an exception.
         Source: torch distributed/elastic/agent/server/local_elastic_agent.py:LocalElasticAgent._shutdown.
@@ -146,7 +146,7 @@ class PlanRendezvous(RendezvousHandler):
         return True
 
     def leave(self) -> None:
-        """Leave the job cleanly unless done already; torch does not shut a handler down after a signal."""
+        """Leave the job cleanly, unless done already; after a signal, torch does not shut its handler down."""
         self.node.leave()
         atexit.unregister(self.node.leave)
 
@@ -180,7 +180,11 @@ def _print_message(text: str) -> None:
 
 
 def _make_worker_folder() -> str:
-    """Create the directory for the workers' files. Raises `SettingsError` on failure."""
+    """Create the directory for the workers' files.
+
+    Raises:
+        SettingsError: the directory cannot be created.
+    """
     try:
         folder = tempfile.mkdtemp(prefix=_PREFIX)
         if len(os.fsencode(folder)) <= _LONGEST:
@@ -195,11 +199,11 @@ def _make_worker_folder() -> str:
 
 
 class RoundStore(Store):
-    """An empty store that lets torch's exit barrier, its only user, pass immediately.
+    """An empty store, used only by torch's exit barrier, which it lets pass immediately.
 
-    torch enters the barrier when all workers of the node have succeeded, and waits 300 s for a node that was killed
-    in the meantime.  Here the job's state records when all nodes have succeeded (`Node.succeed`), and which were lost.
-    Source: torch distributed/elastic/agent/server/api.py:SimpleElasticAgent._exit_barrier.
+    torch enters the barrier when all workers of the node have succeeded, and would wait 300 s for a node that was
+    killed in the meantime. Instead, the job's state records when all nodes have succeeded (`Node.succeed`), and which
+    ones were lost. Source: torch distributed/elastic/agent/server/api.py:SimpleElasticAgent._exit_barrier.
     """
 
     def __init__(self) -> None:
@@ -208,7 +212,7 @@ class RoundStore(Store):
         """Whether torch has used the store, which means that the workers have succeeded."""
 
     def add(self, _key: str, _value: int) -> int:
-        """Return 0, so that torch never takes this node for the last one, which would notify the others."""
+        """Return 0, so that torch never considers this node the last one, which would notify the others."""
         self.used = True
         return 0
 

@@ -21,7 +21,7 @@ LONGEST_SETTLING = 0.3
 
 @dataclass(frozen=True, slots=True)
 class ResizeDecision:
-    """Decision of a node about its round, based on one state of the job."""
+    """A node's decision about its round, based on one state of the job."""
 
     round: int
     """Number of the round that the decision is about; 0 means none."""
@@ -36,7 +36,7 @@ class ResizeDecision:
 
 
 class ResizePolicy:
-    """Evaluate each new state in the heartbeat thread; any thread may read `decision`."""
+    """Evaluates each new state in the heartbeat thread; any thread may read `decision`."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class ResizePolicy:
         )
 
     def _possible_growth(self, state: JobState) -> int:
-        """Return the number of nodes by which the group could grow, or 0 if it is about to end."""
+        """Return the number of nodes by which the group could grow, or 0 if the job is about to end."""
         if state.finishing:
             return 0
         staying = [member for member in state.members if member.node not in state.leaving]
@@ -95,9 +95,9 @@ class ResizePolicy:
         return max(0, size - len(state.group))
 
     def _is_work_saved(self, state: JobState, changing: bool) -> bool:
-        """Return whether the group can change now without losing work, because a checkpoint was just committed.
+        """Return whether the group can change now without losing work, because of a recent checkpoint.
 
-        A change does not wait in a job that has never committed a checkpoint, and never longer than
+        In a job that has never committed a checkpoint, a change does not wait, and it never waits longer than
         `checkpoint_timeout`.
         """
         if not changing:

@@ -1,4 +1,4 @@
-"""`RoundJoiner`: bring this node into the group of each round; `GroupFormation`: propose groups."""
+"""`RoundJoiner`: brings this node into the group of each round; `GroupFormation`: proposes groups."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _HINT_POLLS = 5
 
 
 class RoundJoiner:
-    """Announce this node, confirm its rank in a group, and wait for its lease."""
+    """Announces this node, confirms its rank in a group, and waits for its lease."""
 
     def __init__(self, node: LocalNode, store: StateStore, heartbeat: Heartbeat, drain: DrainRequest) -> None:
         self._node = node
@@ -34,9 +34,12 @@ class RoundJoiner:
         self._was_member = False
 
     def join(self, cause: Cause | None) -> JobState:
-        """Wait until a group with this node runs under a lease; `cause` is why the node's last group ended.
+        """Wait until a group with this node runs under a lease; `cause` says why the node's last group ended.
 
-        Raises `JobSucceeded`, `Drained`, or an `AgentError` if the node can no longer join a group.
+        Raises:
+            JobSucceeded: the job has succeeded without this node.
+            Drained: this node was asked to leave.
+            AgentError: the node can no longer join a group.
         """
         name = self._node.name
         port, reservation = _reserve_port()
@@ -60,7 +63,7 @@ class RoundJoiner:
     def _arrival_request(
         self, state: JobState, port: int, entering: bool, cause: Cause | None
     ) -> ArrivalRequest | None:
-        """Make an arrival request on entering, or if this node was removed or its new group has broken."""
+        """Return an arrival request on entering, or if this node was removed or its new group has broken."""
         name, host = self._node.name, self._node.host
         member = state.member(name)
         if member is None:
@@ -87,7 +90,7 @@ class RoundJoiner:
         return RankConfirmation(self._node.name, state.revision, state.round)
 
     def _has_lease(self, state: JobState) -> bool:
-        """Return whether workers may start, waiting for the first heartbeat as a member if necessary."""
+        """Return whether workers may start; wait for the first heartbeat as a member if necessary."""
         lease = Lease(lease_path(self._node.folder, state.round), create=True)
         self._heartbeat.grant(lease)
         while True:
@@ -108,7 +111,7 @@ class RoundJoiner:
         return True
 
     def _pause(self, state: JobState) -> None:
-        """Wait briefly; in a small job or on standby, wait until the state changes."""
+        """Wait briefly, or in a small job or on standby, until the state changes."""
         is_standby = state.phase == "running" and self._node.name in state.standby
         pause = self._node.settings.poll_interval / 2 * (1 + min(len(state.members) / CROWD, _CALM))
         while True:
@@ -140,7 +143,7 @@ class RoundJoiner:
 
 
 def _reserve_port() -> tuple[int, socket.socket]:
-    """Reserve a free port, until the socket is closed, for the workers' store in case this node gets rank 0."""
+    """Reserve a free port for the workers' store, in case this node gets rank 0, until the socket is closed."""
     reservation = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     reservation.bind(("", 0))
     port: int = reservation.getsockname()[1]
@@ -151,7 +154,7 @@ def _reserve_port() -> tuple[int, socket.socket]:
 
 
 class GroupFormation:
-    """Wait of one node for a group, which the node itself proposes as soon as possible."""
+    """A node's wait for a group, which the node itself proposes as soon as possible."""
 
     def __init__(self, node: LocalNode, store: StateStore) -> None:
         self._node = node
@@ -161,7 +164,11 @@ class GroupFormation:
         self._deadline = self._next_deadline()
 
     def advance(self, state: JobState) -> None:
-        """Propose a group if possible. Raises `TooFewNodesError` if none has formed after `join_timeout`."""
+        """Propose a group if possible.
+
+        Raises:
+            TooFewNodesError: no group has formed within `join_timeout`.
+        """
         if state.phase != "forming":
             self._deadline = self._next_deadline()
             return
@@ -199,7 +206,7 @@ class GroupFormation:
         )
 
     def _may_await_more_nodes(self, state: JobState, arrived: int) -> bool:
-        """Return whether to wait for more nodes, which is pointless at the maximum and after a loss."""
+        """Return whether to wait for more nodes; at the maximum or after a loss, waiting has no use."""
         return arrived < self._job.max_nodes and not {one.node for one in state.members}.intersection(
             state.group
         )
@@ -219,7 +226,7 @@ LONGEST = 10
 
 
 class LastCallTimer:
-    """Measure how long the set of nodes has not changed."""
+    """Measures how long the set of nodes has not changed."""
 
     def __init__(self, wait: float) -> None:
         self._wait = wait

@@ -1,8 +1,8 @@
-"""`RoundMonitor`: decide when workers restart and this node may leave; `StallWatch`: detect stalled workers.
+"""`RoundMonitor`: decides when workers restart and this node may leave; `StallWatch`: detects stalled workers.
 
-`StallWatch` logs the stacks of stalled workers, and kills them if enabled. A step is a call of `session.check()`.  A
-hanging collective, or one slow worker, blocks the workers of all nodes, so all agents log their stacks at about
-the same time.
+`StallWatch` logs the stacks of stalled workers, and kills them if enabled. A step is a call of `session.check()`. A
+hanging collective or a slow worker blocks the workers of all nodes, so all agents log their stacks at about the same
+time.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ANSWER = 0.2
 
 
 class StallWatch:
-    """Watch for stalled workers, one round at a time."""
+    """Watches for stalled workers, one round at a time."""
 
     def __init__(self, node: LocalNode, log: EventLog, clock: Callable[[], float] = lease_clock) -> None:
         self._node = node
@@ -119,7 +119,7 @@ class StallWatch:
 
 
 class RoundMonitor:
-    """Monitor the rounds in which this node trains, one at a time."""
+    """Monitors the rounds in which this node trains, one at a time."""
 
     def __init__(
         self,
@@ -151,7 +151,7 @@ class RoundMonitor:
         self._stalls.begin(round_)
 
     def end(self) -> Cause | None:
-        """Stop monitoring because this node has no workers anymore; return why they ended, or `None` if unknown."""
+        """Stop monitoring after this node's workers have ended; return why they ended, or `None` if unknown."""
         cause, self._cause, self.round = self._cause, None, None
         lease = self._heartbeat.lease
         if cause == "failure" and lease is not None:
@@ -165,9 +165,10 @@ class RoundMonitor:
         return cause
 
     def num_nodes_waiting(self) -> int:
-        """Return the number of nodes whose arrival requires a restart of the workers, or 1 if the round is over.
+        """Return the number of nodes whose arrival requires the workers to restart, or 1 if the round is over.
 
-        The method uses the heartbeat's last state, since a store that hangs must not block torch's agent.
+        The method uses the last state that the heartbeat has read, because a hanging store must not block torch's
+        agent.
         """
         self._heartbeat.raise_if_lost()
         state, decision = self._heartbeat.state, self._policy.decision

@@ -51,12 +51,12 @@ _FAREWELL = 2.0
 
 
 def first_line_of_error(error: Exception) -> str:
-    """Return the first line of an error from torch, which omits the stacks that follow."""
+    """Return the first line of an error from torch, without the stacks that follow it."""
     return str(error).partition("\n")[0] or type(error).__name__
 
 
 class BoundedCaller:
-    """Call functions with a timeout in a separate thread, which is abandoned if a call hangs."""
+    """Calls functions with a timeout in a separate thread, which is abandoned if a call hangs."""
 
     def __init__(self, limit: float) -> None:
         self._limit = limit
@@ -66,7 +66,11 @@ class BoundedCaller:
         self._thread.start()
 
     def call(self, operation: Callable[[], _T]) -> _T:
-        """Return the result of `operation`. Raises `StoreLostError` if the operation fails or times out."""
+        """Return the result of `operation`.
+
+        Raises:
+            StoreLostError: the operation fails or times out.
+        """
         if self._closed:
             raise StoreLostError("the connection was closed, or an earlier call hangs")
         answer: Future[_T] = Future()
@@ -82,8 +86,8 @@ class BoundedCaller:
     def close(self) -> None:
         """Accept no further calls, and wait briefly for the current one.
 
-        A thread that returns from C++ while the interpreter shuts down aborts the process: "terminate called without an
-        active exception".
+        Otherwise, a thread that returns from C++ while the interpreter shuts down aborts the process: "terminate called
+        without an active exception".
         """
         self._closed = True
         self._calls.put(None)
@@ -161,7 +165,7 @@ class StateStore:
         return self._read()[1]
 
     def update(self, transition: Callable[[JobState], JobState]) -> JobState:
-        """Apply a transition, repeating it if another node wrote first, and return the new state.
+        """Apply a transition, again if another node wrote first, and return the new state.
 
         An exception raised by the transition ends the update.
         """
@@ -179,8 +183,8 @@ class StateStore:
     def ask(self, make_request: Callable[[JobState], Request | None], *, use_last: bool = False) -> JobState:
         """Post a request that depends on the state, wait until it is granted, and return the new state.
 
-        If many nodes make requests at once, the node that changes the state also grants the other requests.  With
-        `use_last`, the first attempt uses the last state of this connection.
+        If many nodes make requests at once, the node that changes the state also grants the requests of the others.
+        With `use_last`, the first attempt uses the last state that this connection has read.
         """
         raw, current = self._last if use_last and self._last else self._read()
         request = make_request(current)
@@ -207,7 +211,7 @@ class StateStore:
         self._call(lambda: self._store.set(self._key(f"heartbeat/{self._writer}"), str(count)))
 
     def poll(self, nodes: Sequence[str]) -> PolledKeys:
-        """Read all polled keys in one call; this node and the watched nodes must have sent a heartbeat before."""
+        """Read all polled keys in one call; this node and the watched nodes must already have sent a heartbeat."""
         names = ["hint", f"alarm/{self._writer}", *(f"heartbeat/{node}" for node in nodes)]
         keys = [self._key(name) for name in names]
         hint, alarm, *heartbeats = self._call(lambda: self._store.multi_get(keys))
@@ -216,11 +220,11 @@ class StateStore:
         )
 
     def listen(self) -> None:
-        """Create the key by which other nodes can alarm this node."""
+        """Create the key through which other nodes can alert this node."""
         self._call(lambda: self._store.compare_set(self._key(f"alarm/{self._writer}"), "", "none"))
 
     def alarm(self, node: str) -> None:
-        """Alert a node, so that it reads the state before renewing its lease."""
+        """Alert a node, so that it reads the state before it renews its lease."""
         self._alarms += 1
         text = f"{self._writer}/{self._alarms}"  # unique
         self._call(lambda: self._store.set(self._key(f"alarm/{node}"), text))
@@ -249,7 +253,7 @@ class StateStore:
         return self._last
 
     def _write(self, expected: str, current: JobState, changed: JobState) -> JobState | None:
-        """Write a changed state and return it with its revision; return `None` if another node wrote first."""
+        """Write a changed state and return it with its revision, or return `None` if another node wrote first."""
         desired = replace(changed, revision=current.revision + 1, writer=self._writer)
         text = desired.encode()
         # The store returns the current value; revision and writer make each text unique.
@@ -297,7 +301,7 @@ class Mailbox:
         self._complete = False
 
     def post(self, request: Request, state: JobState) -> None:
-        """Leave a request, unless other nodes keep writing first; requests that `state` has granted are removed."""
+        """Leave a request, and remove requests that `state` has granted; give up if other nodes keep writing first."""
         if not self._has_all_slots() and self._store.compare_set(self._creator_key, "", self._writer) == (
             self._writer.encode()
         ):
@@ -321,12 +325,12 @@ class Mailbox:
         return state
 
     def _has_all_slots(self) -> bool:
-        """Return whether all slots exist; reading a missing slot would block."""
+        """Return whether all slots exist, because reading a missing slot would block."""
         self._complete = self._complete or self._store.check(self._slots)
         return self._complete
 
 
 def _pending_requests(text: str, state: JobState) -> list[Request]:
-    """Return the requests that `state` has not granted; one from a later state may still become valid."""
+    """Return the requests that `state` has not granted; a request from a later state may still become valid."""
     requests = decode_requests(text)
     return [one for one in requests if one.revision > state.revision or one.grant(state) is not state]

@@ -45,7 +45,11 @@ class StoreEndpoint:
 
 
 def parse_endpoint(text: str, hosts: bool | None = None, token: str | None = None) -> StoreEndpoint:
-    """Parse `HOST[:PORT]`, `etcd://HOST[:PORT],...` or, for TLS, `etcds://...`. Raises `SettingsError`."""
+    """Parse `HOST[:PORT]`, `etcd://HOST[:PORT],...` or, for TLS, `etcds://...`.
+
+    Raises:
+        SettingsError: the text has none of these forms.
+    """
     scheme, separator, listed = text.strip().rpartition("://")
     if not separator:
         return StoreEndpoint((_parse_address(text, text, DEFAULT_PORT),), hosts=hosts, token=token)
@@ -75,7 +79,7 @@ def _parse_address(text: str, endpoint: str, default_port: int) -> tuple[str, in
 
 
 def is_local(host: str) -> bool:
-    """Return whether `host` is this machine, by binding a socket, which works only for local addresses."""
+    """Return whether `host` is this machine: a socket can be bound to its address."""
     try:
         addresses = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
@@ -100,7 +104,7 @@ def is_loopback(host: str) -> bool:
 
 
 def exposure_warning(endpoint: StoreEndpoint) -> str | None:
-    """Return a warning if other machines can connect to the store without a token, otherwise `None`."""
+    """Return a warning if other machines can connect to the store without a token, else `None`."""
     if endpoint.token is not None or is_loopback(endpoint.host):
         return None
     risk = f"anyone who reaches {endpoint} can end the job or make it load another checkpoint"
@@ -108,7 +112,7 @@ def exposure_warning(endpoint: StoreEndpoint) -> str | None:
 
 
 def local_address(endpoint: StoreEndpoint) -> str:
-    """Return the address from which this machine connects to the store, and under which other nodes reach it."""
+    """Return the address from which this machine connects to the store, where other nodes can reach it."""
     for one in endpoint.addresses:
         with suppress(OSError), socket.create_connection(one, timeout=5) as connection:
             address: str = connection.getsockname()[0]
@@ -129,8 +133,8 @@ def read_secret(name: str) -> str | None:
 def withhold_secrets() -> None:
     """Remove the store's secrets from this process's environment, which torch copies to each worker.
 
-    This module keeps the secrets, since the agent reconnects to its store later. Processes of the same user still find
-    the initial environment in `/proc`; `--token FILE` avoids that.
+    This module keeps the secrets, because the agent reconnects to its store later. Processes of the same user can still
+    read the initial environment in `/proc`; `--token FILE` avoids that.
     """
     for name in _SECRETS:
         if (value := os.environ.pop(name, None)) is not None:

@@ -1,7 +1,7 @@
-"""`TokenServer` and `TokenStore`: a store protected by a token, unlike torch's own, which accepts any connection.
+"""`TokenServer` and `TokenStore`: a store protected by a token; torch's own store accepts any connection.
 
 Each end sends a nonce, and then signs every line with a key derived from the token and both nonces. Without the token,
-others can read the traffic, but can neither take part nor change it; use etcd with TLS to prevent reading. The server
+others can read the traffic, but neither take part in it nor change it; etcd with TLS also prevents reading. The server
 has a Python thread per connection, for jobs of up to a hundred nodes.
 """
 
@@ -40,7 +40,11 @@ MAX_UNPROVEN = 256
 
 
 def read_token(path: str | None) -> str | None:
-    """Return the token in the file `path`, in `DSCONFIG_ELASTIC_TOKEN`, or `None`. Raises `SettingsError`."""
+    """Return the token in the file `path` or in `DSCONFIG_ELASTIC_TOKEN`, or `None` if there is neither.
+
+    Raises:
+        SettingsError: the token cannot be read, or is invalid.
+    """
     token, where = read_secret(TOKEN), TOKEN
     if path is not None:
         try:
@@ -67,7 +71,7 @@ def requires_token(host: str, port: int) -> bool:
 
 
 class _SignedConnection:
-    """A connection on which each line is signed together with its sender and sequence number."""
+    """A connection whose lines are signed, each with its sender and sequence number."""
 
     def __init__(self, connection: socket.socket, token: str, own_role: bytes, other_role: bytes) -> None:
         self._connection = connection
@@ -84,7 +88,11 @@ class _SignedConnection:
         self._connection.sendall(self._sign(0, text) + b" " + text + b"\n")
 
     def read(self, limit: int = _LONGEST_SIGNED) -> Json:
-        """Return the next value. Raises `ConnectionError` at the end and for a line with a wrong signature."""
+        """Return the next value.
+
+        Raises:
+            ConnectionError: the connection has ended, or a line has a wrong signature.
+        """
         line = self._file.readline(limit)
         signature, _, text = line.rstrip(b"\n").partition(b" ")
         if not (line.endswith(b"\n") and hmac.compare_digest(signature, self._sign(1, text))):
@@ -114,7 +122,7 @@ class TokenStore:
         self._connection.settimeout(limit)
 
     def __del__(self) -> None:
-        """Close the connection, as torch's store does."""
+        """Close the connection, as torch's store does when it is deleted."""
         if hasattr(self, "_signed"):
             self._signed.close()
         self._connection.close()
@@ -176,7 +184,7 @@ class _Server(socketserver.ThreadingTCPServer):
         self._lock = threading.Lock()
 
     def get_request(self) -> tuple[socket.socket, object]:
-        """Accept a connection, which counts as unproven at first."""
+        """Accept a connection, which is unproven until its client proves the token."""
         connection, address = super().get_request()
         with self._lock:
             self._unproven[connection] = time.monotonic()
@@ -193,7 +201,7 @@ class _Server(socketserver.ThreadingTCPServer):
                     one.shutdown(socket.SHUT_RDWR)
 
     def mark_connection_proven(self, request: socket.socket) -> None:
-        """Stop treating a connection as unproven, because it has proved the token or has ended."""
+        """Stop treating a connection as unproven, because its client has proved the token, or it has ended."""
         with self._lock:
             self._unproven.pop(request, None)
 
@@ -226,6 +234,6 @@ class _Handler(socketserver.BaseRequestHandler):
                     request = signed.read()
 
     def finish(self) -> None:
-        """Stop tracking the connection, which has ended."""
+        """Stop tracking the connection after it has ended."""
         assert isinstance(self.server, _Server)
         self.server.mark_connection_proven(self.request)

@@ -25,14 +25,14 @@ def release_numbers(version: str) -> tuple[int, ...]:
 def libuv_takes_sockets(version: str) -> bool:
     """Return whether `TCPStore`'s libuv server accepts a listening socket.
 
-    `TCPStore` does since torch 2.8 (pytorch/pytorch#150215, `c10d/TCPStoreLibUvBackend.cpp`); earlier releases need the
-    legacy server.
+    It does since torch 2.8 (pytorch/pytorch#150215, `c10d/TCPStoreLibUvBackend.cpp`); earlier releases need the legacy
+    server.
     """
     return release_numbers(version) >= (2, 8)
 
 
 def set_shutdown_timeout(seconds: int) -> None:
-    """Set how long workers may take to exit after SIGTERM, like `LaunchConfig.shutdown_timeout` in newer releases.
+    """Set how long workers may take to exit after SIGTERM; newer releases have `LaunchConfig.shutdown_timeout`.
 
     Older releases always wait for 30 s.  Source: torch distributed/elastic/multiprocessing/api.py:PContext.close.
     """
@@ -42,16 +42,16 @@ def set_shutdown_timeout(seconds: int) -> None:
 def exit_after_success() -> SystemExit:
     """Return the exception that ends an agent whose job has succeeded without it.
 
-    `RendezvousGracefulExitError` is meant for this, but the launcher of torch 2.6 to 2.15 fails on it, since there is
-    no result to check for failure.  Source: torch distributed/launcher/api.py:launch_agent.
+    `RendezvousGracefulExitError` is meant for this, but the launcher of torch 2.6 to 2.15 fails on it, because there is
+    no result to check. Source: torch distributed/launcher/api.py:launch_agent.
     """
     return SystemExit(0)
 
 
 def assume_identical_workers() -> None:
-    """Tell torch that all nodes have the same number of workers, so that it does not ask each of them.
+    """Tell torch that all nodes have the same number of workers, so that it does not query each node.
 
-    Asking would wait for a node that has just died.
-    Source: torch distributed/elastic/agent/server/api.py:SimpleElasticAgent._assign_worker_ranks.
+    A query would wait for a node that has just died. Source: torch
+    distributed/elastic/agent/server/api.py:SimpleElasticAgent._assign_worker_ranks.
     """
     os.environ["TORCH_ELASTIC_WORKER_IDENTICAL"] = "1"

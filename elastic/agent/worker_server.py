@@ -23,7 +23,7 @@ from elastic.worker.checkpoint_name import check_name
 
 
 class WorkerServer:
-    """Serve the requests of this node's workers until closed, with one thread per worker."""
+    """Serves the requests of this node's workers until closed, with one thread per worker."""
 
     def __init__(
         self, path: str, reply: Callable[[Message], Message], liveness: socket.socket | None = None
@@ -71,7 +71,7 @@ class _WorkerConnection(socketserver.StreamRequestHandler):
             return  # the worker has ended
 
     def _pass_liveness_port(self, liveness: socket.socket | None) -> None:
-        """Pass the liveness port's socket to the worker, after one byte that says whether there is one."""
+        """Pass the socket of the liveness port to the worker, after a byte that says whether there is one."""
         sockets = [] if liveness is None else [liveness.fileno()]
         socket.send_fds(self.connection, [b"%d" % len(sockets)], sockets)
 
@@ -90,7 +90,7 @@ _POLL = 0.05
 
 
 class WorkerRequests:
-    """Answer workers' requests for a `WorkerServer`, accessing the store for one request at a time."""
+    """Answers workers' requests for a `WorkerServer`, accessing the store for one request at a time."""
 
     def __init__(self, store: StateStore, node: LocalNode, heartbeat: Heartbeat, log: EventLog) -> None:
         self._store = store
@@ -102,7 +102,7 @@ class WorkerRequests:
         """Local ranks that have succeeded, by round."""
 
     def reply(self, message: Message) -> Message:
-        """Answer a message, which contains the request and the worker's round."""
+        """Answer a message, which has the request and the worker's round."""
         request, round_ = message["request"], int(message["round"])
         if request == "commit":
             return self._commit(round_, str(message["checkpoint"]))
@@ -140,9 +140,9 @@ class WorkerRequests:
         return {"failed": state.outcome is not None}
 
     def _finish(self, round_: int, local_rank: int) -> Message:
-        """Make a successful worker wait until its whole group has succeeded or the round is over.
+        """Make a successful worker wait until its whole group has succeeded, or the round is over.
 
-        The last worker to succeed completes the job, whatever happens to the nodes after that.  If the agent ends
+        When the last worker succeeds, the job succeeds, whatever happens to the nodes afterwards. If the agent ends
         first, the worker gets no reply.
         """
         name = self._node.name

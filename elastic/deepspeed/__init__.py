@@ -1,4 +1,4 @@
-"""DeepSpeed's elasticity solver for every release, with the same answers and errors, but exact integers.
+"""DeepSpeed's elasticity solver for every release, with the same answers and errors, but with exact integers.
 
     solver ─► batch_heuristics ─► differences_from_deepspeed
 

@@ -23,7 +23,8 @@ from elastic.errors import ElasticityConfigError, ElasticityError, NoWorldSizesE
 def candidate_batches(bases: Iterable[int], cap: float, *, keeps_to_cap: bool) -> list[int]:
     """Scale each base by the largest highly composite number within `cap`, and drop duplicates.
 
-    A base above the cap is dropped (`keeps_to_cap`) or kept unscaled.  The result has the order of a set of ints.
+    With `keeps_to_cap`, a base above the cap is dropped; otherwise it is kept unscaled. The order is that of a set of
+    ints, as in DeepSpeed.
     """
     result: list[int] = []
     for base in bases:
@@ -42,7 +43,8 @@ def best_candidate_batch(
 ) -> tuple[int, list[int] | None]:
     """Return the batch with the most world sizes in `low..high` ranks, together with these sizes.
 
-    Ties are decided by the batch size.  If no batch has a world size, the sizes are an empty list or `None`.
+    Among batches with equally many, the batch size decides. If no batch has a world size, the sizes are an empty list
+    or `None`.
     """
     require_solvable(batches, micro_batches, high)
     if prefer_larger:
@@ -89,7 +91,7 @@ def solve_v01_batch(
 
 
 def _common_multiple(numbers: Sequence[int], most: float) -> int:
-    """Return the least common multiple of `numbers`, stopping as soon as it exceeds `most`."""
+    """Return the least common multiple of `numbers`; the computation stops once it exceeds `most`."""
     if not all(isinstance(number, int) for number in numbers):
         return math.lcm(*numbers)  # raises the TypeError
     result = 1
@@ -150,7 +152,11 @@ def solve_v02(config: ElasticityConfig, gpus: int, semantics: ElasticitySemantic
 
 
 def ranks_per_node(gpus_per_node: int, model_parallel_size: int) -> int:
-    """Return the data-parallel ranks per node. Raises `ElasticityError` if a model replica spans nodes."""
+    """Return the data-parallel ranks per node.
+
+    Raises:
+        ElasticityError: a model replica spans nodes.
+    """
     if gpus_per_node % model_parallel_size != 0:
         raise ElasticityError(
             f"`num_gpus_per_node` {gpus_per_node} is not a multiple of "
@@ -184,7 +190,7 @@ def solve_v02_batch(
 def fallback_batch_v02(config: ElasticityConfig, gpus: int) -> tuple[float, int]:
     """Return the batch and data-parallel size that v0.2 uses for a GPU count outside its list.
 
-    The function uses floats like DeepSpeed, whose rounding decides the answer: 3 GPUs of an 8-GPU node with
+    Like DeepSpeed, the function uses floats, because their rounding decides the answer: 3 GPUs of an 8-GPU node with
     `model_parallel_size` 2 are 1.5 ranks.
     """
     ranks = config.num_gpus_per_node // config.model_parallel_size
@@ -199,8 +205,8 @@ def fallback_batch_v02(config: ElasticityConfig, gpus: int) -> tuple[float, int]
 def micro_batch_v02(config: ElasticityConfig, batch: float, gpus: int) -> int | None:
     """Return v0.2's micro batch: the largest that fits, or the first if `prefer_larger_batch` is false.
 
-    DeepSpeed divides by GPUs instead of data-parallel ranks, so with model parallelism the micro batch may be
-    missing or not fit.
+    DeepSpeed divides by GPUs instead of data-parallel ranks, so with model parallelism there may be no micro batch, or
+    one that does not fit.
     """
     chosen: int | None = None
     for micro_batch in config.micro_batches:
@@ -232,7 +238,7 @@ class SolverAnswer:
     """Whether the batch is v0.2's fallback for a size outside its list."""
 
     def as_tuple(self) -> tuple[int, list[int] | None] | tuple[int, list[int] | None, int | None]:
-        """Return the answer as DeepSpeed does: two values, or three including the micro batch."""
+        """Return the answer as DeepSpeed does: as two values, or with the micro batch, three."""
         if self.has_micro_batch:
             return self.batch_size, self.world_sizes, self.micro_batch_size
         return self.batch_size, self.world_sizes

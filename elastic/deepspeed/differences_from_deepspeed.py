@@ -1,7 +1,7 @@
-"""The cases in which `compute_elastic_config` differs from DeepSpeed, each with a predicate that detects it.
+"""The cases in which `compute_elastic_config` differs from DeepSpeed, each with a function that detects it.
 
-DeepSpeed returns unusable answers, or fails on them later.  Training with them is impossible, so here they raise errors
-with a reason and a remedy.  The last difference is not an error: exact integers instead of 64-bit integers.
+In these cases DeepSpeed returns answers with which training is impossible, or fails on them later. Here they raise
+errors with a reason and a remedy. The last difference is not an error: integers are exact instead of 64-bit.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _has_nonpositive_size(answer: SolverAnswer) -> bool:
 
 
 def _is_uneven(answer: SolverAnswer) -> bool:
-    """Return whether the batch is not a multiple of micro batch x ranks, as can happen in v0.2."""
+    """Return whether the batch is not a multiple of micro batch x ranks, which can happen in v0.2."""
     if answer.has_micro_batch and answer.micro_batch_size and answer.ranks:
         return answer.batch_size % (answer.micro_batch_size * answer.ranks) != 0
     if answer.fallback and answer.world_sizes and answer.world_sizes[0] > 0:

@@ -17,9 +17,11 @@ from elastic.json_files import Json
 class ElasticityConfig:
     """The checked `elasticity` block of a DeepSpeed config.
 
-    Raises `ElasticityConfigError` for a missing key, a bad list or a number out of range, and `TypeError` for
-    a value that is not a number, as in DeepSpeed.  Releases before 0.7.0 (`semantics`) do not read
-    `model_parallel_size` and `num_gpus_per_node`, which stay 1.
+    Releases before 0.7.0 (`semantics`) do not read `model_parallel_size` and `num_gpus_per_node`, which stay 1.
+
+    Raises:
+        ElasticityConfigError: a key is missing, a list is invalid, or a number is out of range.
+        TypeError: a value is not a number, as in DeepSpeed.
     """
 
     __slots__ = (
@@ -79,7 +81,7 @@ class ElasticityConfig:
         )
 
     def repr(self) -> dict[str, Json]:
-        """Return the attributes as a dict, like DeepSpeed's method of the same name."""
+        """Return the attributes as a dict, as DeepSpeed's method of this name does."""
         return {name: getattr(self, name) for name in self.__slots__}
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""How elasticity differs between DeepSpeed releases, grouped into named ranges.
+"""How elasticity differs between DeepSpeed releases, in named ranges of releases.
 
 Source: `elasticity/elasticity.py` and `elasticity/config.py` of every release tag from 0.3.9 to 0.19.7.
 """
@@ -11,7 +11,7 @@ from elastic.errors import ElasticityError
 
 
 class ElasticitySemantics(NamedTuple):
-    """The behavior of a range of DeepSpeed releases, which is named after its first release."""
+    """The behavior of a range of DeepSpeed releases, named after its first release."""
 
     name: str
     until: str
@@ -74,9 +74,10 @@ LATEST: ElasticitySemantics = SEMANTICS[-1]
 
 
 def semantics_for(release: str) -> ElasticitySemantics:
-    """Return the semantics of a release such as "0.14.5", or the last known ones for releases without elasticity.
+    """Return the semantics of a release such as "0.14.5"; for releases without elasticity, the last known ones.
 
-    Raises `ElasticityError` for a release before 0.3.9, which has no elasticity, and for invalid text.
+    Raises:
+        ElasticityError: the text is invalid, or the release is earlier than 0.3.9 and has no elasticity.
     """
     wanted = _version_numbers(release)
     fitting = [entry for entry in SEMANTICS if _version_numbers(entry.name) <= wanted]

@@ -33,11 +33,11 @@ def compute_elastic_config(
     *,
     semantics: ElasticitySemantics = LATEST,
 ) -> Result:
-    """Return a batch size and its world sizes, and, for a world size or `return_microbatch`, a micro batch.
+    """Return a batch size and its world sizes, and for a world size or `return_microbatch`, a micro batch.
 
-    `world_size` counts data-parallel ranks in v0.1.  Like DeepSpeed, v0.2 plans with GPUs and checks ranks, so with
-    `model_parallel_size` > 1 prefer `elastic.plan`.  A `world_size` of 0 means unset; v0.2 then reads `WORLD_SIZE` from
-    the environment.
+    `world_size` counts data-parallel ranks in v0.1. As in DeepSpeed, v0.2 plans with GPUs but checks ranks, so prefer
+    `elastic.plan` if `model_parallel_size` is above 1. A `world_size` of 0 means unset; v0.2 then reads `WORLD_SIZE`
+    from the environment.
 
     Returns `(batch, sizes)` or `(batch, sizes, micro_batch)`, all plain ints. Raises
     `ElasticityConfigError` (block missing, disabled, unusable, or too large to search),
@@ -63,7 +63,7 @@ def as_released(
     *,
     semantics: ElasticitySemantics = LATEST,
 ) -> SolverAnswer:
-    """Return the answer of the releases with these `semantics`, usable or not, or raise the same types of errors."""
+    """Return the answer of the releases with these `semantics`, even an unusable one, or raise their errors."""
     config = _checked_config(ds_config, semantics)
     if return_microbatch and semantics.latest_version < 0.2:
         raise TypeError("`return_microbatch` requires DeepSpeed 0.7.0")
@@ -171,7 +171,7 @@ _COMPARED = (
 
 
 def elasticity_enabled(ds_config: Mapping[str, Json]) -> bool:
-    """Return the value of `enabled` in the `elasticity` block, or `False` if either is missing."""
+    """Return the value of `enabled` in the `elasticity` block, or `False` if the key or the block is missing."""
     if c.ELASTICITY not in ds_config:
         return False
     enabled: bool = ds_config[c.ELASTICITY].get(c.ENABLED, c.ENABLED_DEFAULT)
@@ -225,7 +225,7 @@ def get_candidate_batch_sizes(
 def get_valid_gpus(
     batch_size: int, micro_batches: Sequence[int], min_valid_gpus: int, max_valid_gpus: int
 ) -> list[int]:
-    """Return, in ascending order, the world sizes at which `batch_size` splits into whole micro batches.
+    """Return, in ascending order, the world sizes for which `batch_size` splits into whole micro batches.
 
     Raises `ElasticityConfigError` if there are too many sizes or the batch is too large, like the other functions of
     this module.
@@ -243,7 +243,11 @@ def get_best_candidates(
     max_gpus: int,
     prefer_larger: bool,
 ) -> tuple[int, list[int]]:
-    """Return the candidate with the most world sizes; raise `ElasticityConfigError` if there is none."""
+    """Return the candidate with the most world sizes, and these sizes.
+
+    Raises:
+        ElasticityConfigError: no candidate has a world size.
+    """
     batch, sizes = batch_heuristics.best_candidate_batch(
         candidate_batch_sizes, micro_batches, min_gpus, max_gpus, prefer_larger
     )

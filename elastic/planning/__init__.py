@@ -1,1 +1,1 @@
-"""Plan elastic jobs: validate the block strictly, list the rows per world size, and find the exact optimum."""
+"""Plan elastic jobs: validate the block strictly, compute a row per world size, and find the exact optimum."""

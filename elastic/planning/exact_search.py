@@ -18,7 +18,7 @@ from elastic.planning.plan import LARGEST_COUNT, ElasticityBlock, Plan, make_row
 
 @dataclass(frozen=True, slots=True)
 class BatchSearchResult:
-    """The batch that admits most of the wanted world sizes, next to the heuristic's choice."""
+    """The batch that admits the most of the requested world sizes, and the heuristic's choice."""
 
     exact: Plan
     """Optimal plan; its rows are the wanted sizes that it admits."""
@@ -47,11 +47,11 @@ def search(
     *,
     semantics: ElasticitySemantics = LATEST,
 ) -> BatchSearchResult:
-    """Find the batch up to the cap that admits the most of `world_sizes`, breaking ties by `prefer_larger_batch`.
+    """Find the batch up to the cap that admits the most of `world_sizes`; `prefer_larger_batch` breaks ties.
 
-    `world_sizes` are data-parallel; the default is all sizes between `min_gpus` and `max_gpus` (only whole nodes in
-    v0.2). `semantics` applies to the heuristic.  Raises `ElasticityConfigError`, which names the key, for an invalid
-    block, a cap that is too large to search, or if no batch admits any wanted size.
+    `world_sizes` are data-parallel sizes, by default all of them between `min_gpus` and `max_gpus` (only whole nodes in
+    v0.2). `semantics` applies to the heuristic. Raises `ElasticityConfigError`, which names the key, for an invalid
+    block, a cap that is too large to search, or if no batch admits any of the sizes.
     """
     block = read_block(config, semantics)
     _require_countable(block.max_train_batch_size)
@@ -69,11 +69,11 @@ def keeping_batch(
     min_world_size: int = 1,
     max_world_size: int = 10000,
 ) -> dict[int, tuple[int, ...]]:
-    """Return the world sizes at which a fixed global batch is possible, each with its micro batches.
+    """Return the world sizes for which a fixed global batch is possible, each with its micro batches.
 
-    Micro batches come from `micro_batch_sizes`, or from all sizes by default; they are in samples, ascending.
-    Accumulation steps are `batch_size // (micro * world_size)`.  Raises `ElasticityConfigError` for numbers that are
-    not positive ints.
+    Micro batches, in samples and in ascending order, are those in `micro_batch_sizes`, by default any size.
+    Accumulation steps are `batch_size // (micro * world_size)`. Raises `ElasticityConfigError` for numbers that are not
+    positive ints.
     """
     for name, value in (("batch_size", batch_size), ("min_world_size", min_world_size)):
         _require_positive(name, value)
@@ -123,7 +123,7 @@ def _checked_world_sizes(world_sizes: Iterable[int]) -> list[int]:
 
 
 def _best_batch(block: ElasticityBlock, wanted: Sequence[int]) -> tuple[int, int]:
-    """Return the batch size that admits the most wanted world sizes, and how many batches tie."""
+    """Return the batch size that admits the most of the `wanted` world sizes, and the number of batches that do."""
     result = best_batch(
         block.max_train_batch_size, block.micro_batch_sizes, wanted, larger=block.prefer_larger_batch
     )
@@ -207,7 +207,7 @@ def _multiples_of_units(units: Sequence[int], most: int) -> Sequence[int]:
 def best_batch_with_numpy(
     cap: int, units: Sequence[int], wanted: Sequence[int], *, larger: bool
 ) -> tuple[int, int] | None:
-    """Find the best batch with numpy, which tests all batches at one world size at a time."""
+    """Find the best batch with numpy, testing all batches at one world size at a time."""
     import numpy as np
 
     dtype = np.uint16 if len(wanted) < 2**16 else np.uint32

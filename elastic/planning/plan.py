@@ -1,4 +1,4 @@
-"""`plan`: a table of world sizes with micro batches and accumulation steps, and why other sizes are excluded.
+"""`plan`: a table of world sizes with micro batches and accumulation steps, and the reasons why others are excluded.
 
 DeepSpeed accepts 2000.0, `True` or a numpy integer and fails later; `ElasticityBlock` rejects them and names the key.
 """
@@ -58,8 +58,9 @@ class ElasticityBlock:
 def read_block(config: Mapping[str, Json], semantics: ElasticitySemantics = LATEST) -> ElasticityBlock:
     """Read the `elasticity` block of a DeepSpeed config.
 
-    Raises `ElasticityConfigError`, which names the key, for anything but plain ints, bools and a version that the
-    release supports, and for keys that contradict each other.
+    Raises:
+        ElasticityConfigError: a value is not a plain int or bool, the release does not support the version, or keys
+            contradict each other; the message names the key.
     """
     block = config.get(c.ELASTICITY) if isinstance(config, Mapping) else None
     if not isinstance(block, Mapping):
@@ -152,7 +153,7 @@ def _check_consistency(block: ElasticityBlock) -> None:
 
 
 def _check_nodes(block: ElasticityBlock) -> None:
-    """Check what v0.2 requires; DeepSpeed ignores a `max_gpus` below one node and fails on a small cap."""
+    """Check what v0.2 requires; DeepSpeed ignores a `max_gpus` below one node, and fails for a small cap."""
     if block.num_gpus_per_node % block.model_parallel_size:
         raise ElasticityConfigError(
             f"`elasticity.num_gpus_per_node` {block.num_gpus_per_node} is not a multiple of "
@@ -192,12 +193,12 @@ class Plan:
 
     @property
     def world_sizes(self) -> tuple[int, ...]:
-        """Admissible data-parallel world sizes, ascending."""
+        """Admissible data-parallel world sizes, in ascending order."""
         return tuple(row.world_size for row in self.rows)
 
     @property
     def gpu_counts(self) -> tuple[int, ...]:
-        """Number of GPUs in each row, ascending."""
+        """Number of GPUs of each row, in ascending order."""
         return tuple(row.gpus for row in self.rows)
 
     def admits(self, world_size: int) -> bool:
@@ -205,14 +206,22 @@ class Plan:
         return self._find(world_size) is not None
 
     def row(self, world_size: int) -> PlanRow:
-        """Return the row for a data-parallel world size. Raises `ElasticityIncompatibleWorldSize` with the reason."""
+        """Return the row for a data-parallel world size.
+
+        Raises:
+            ElasticityIncompatibleWorldSize: the size is not admissible; the message gives the reason.
+        """
         match = self._find(world_size)
         if match is None:
             raise ElasticityIncompatibleWorldSize(self.why_not(world_size) or "")
         return match
 
     def row_for_gpus(self, gpus: int) -> PlanRow:
-        """Return the row with exactly this number of GPUs. Raises `ElasticityIncompatibleWorldSize`."""
+        """Return the row with exactly this number of GPUs.
+
+        Raises:
+            ElasticityIncompatibleWorldSize: there is no such row.
+        """
         model = self.block.model_parallel_size
         if gpus % model:
             arithmetic = f"{gpus} = {gpus // model} x {model} + {gpus % model}"
@@ -232,7 +241,7 @@ class Plan:
         return self.rows[index - 1].world_size if index else None
 
     def why_not(self, world_size: int) -> str | None:
-        """Return why `world_size` is not admissible, with the arithmetic and the nearest sizes; `None` if it is."""
+        """Return why `world_size` is not admissible, with the arithmetic and the nearest sizes, or `None` if it is."""
         if self.admits(world_size):
             return None
         neighbors = [
@@ -244,10 +253,12 @@ class Plan:
         )
 
     def fallback(self, world_size: int) -> PlanRow | None:
-        """Return v0.2's row for an inadmissible size, whose batch applies to this size only; `None` in v0.1.
+        """Return v0.2's row for an inadmissible size, with a batch for this size only, or `None` in v0.1.
 
-        Training continues, but with different samples per step.  Raises `ElasticityIncompatibleWorldSize` if not
-        even one micro batch per rank fits the cap.
+        Training continues, but with different samples per step.
+
+        Raises:
+            ElasticityIncompatibleWorldSize: not even one micro batch per rank fits the cap.
         """
         return fallback_row(self.block, world_size) if self.block.version == 0.2 else None
 
@@ -273,8 +284,9 @@ class Plan:
 def plan(config: Mapping[str, Json], *, semantics: ElasticitySemantics = LATEST) -> Plan:
     """Plan the batch and its world sizes for the `elasticity` block of a DeepSpeed config.
 
-    Raises `ElasticityConfigError`, which names the key, for a block that is invalid, admits no world size, or (releases
-    up to 0.19.5) has a batch above the cap.
+    Raises:
+        ElasticityConfigError: the block is invalid, admits no world size, or (releases up to 0.19.5) has a batch above
+            the cap; the message names the key.
     """
     block = read_block(config, semantics)
     lenient = ElasticityConfig(block.as_dict(), semantics=semantics)
@@ -333,7 +345,7 @@ class PlanRow:
 
 
 def make_rows(block: ElasticityBlock, batch: int, sizes: Iterable[int]) -> tuple[PlanRow, ...]:
-    """Make a row for each world size, at which some micro batch must divide each rank's share of the batch."""
+    """Return a row for each world size; some micro batch must divide each rank's share of the batch."""
     return tuple(_make_row(block, batch, size) for size in sizes)
 
 
@@ -345,10 +357,10 @@ def _make_row(block: ElasticityBlock, batch: int, world_size: int) -> PlanRow:
 
 
 def fallback_row(block: ElasticityBlock, world_size: int) -> PlanRow:
-    """Make v0.2's row for a size outside its list, using the largest batch under the cap for this size.
+    """Return v0.2's row for a size outside its list, using the largest batch under the cap for this size.
 
-    Each micro batch has a largest batch; without `prefer_larger_batch`, the row has the smallest of these batches.
-    Source: `elasticity/elasticity.py`, `_get_compatible_gpus_v02`, which counts GPUs where this function counts ranks.
+    Each micro batch has a largest batch; without `prefer_larger_batch`, the smallest of these is used. Source:
+    `elasticity/elasticity.py`, `_get_compatible_gpus_v02`, which counts GPUs where this function counts ranks.
     """
     if type(world_size) is not int or world_size < 1:
         raise ElasticityIncompatibleWorldSize(f"world size must be an int of at least 1, not {world_size!r}")

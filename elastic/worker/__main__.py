@@ -1,7 +1,7 @@
 """Run a training script as a worker of the elastic agent: `python -m elastic.worker SCRIPT ARGS...`.
 
-The process first binds itself to its agent (`elastic.current`).  After the script has succeeded, the process waits for
-the other workers of its group.  `-m MODULE` instead of SCRIPT runs a module.
+The process first binds itself to its agent (`elastic.current`). After the script has succeeded, the process waits for
+the other workers of its group. `-m MODULE` in place of SCRIPT runs a module.
 """
 
 from __future__ import annotations

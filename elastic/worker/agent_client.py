@@ -20,7 +20,7 @@ HOLD_LIVENESS_PORT = b"hold-liveness-port\n"
 class AgentClient:
     """Client that sends requests as JSON lines over the agent's Unix socket.
 
-    It loses the connection when the agent ends.
+    The connection is lost when the agent ends.
 
     This process, and processes that it forks, hold the node's liveness port open until they end.
     """
@@ -33,7 +33,11 @@ class AgentClient:
         self._file = self._socket.makefile("r", encoding="utf-8")
 
     def ask(self, request: str, **details: str | int) -> Message:
-        """Send a request and return the reply. Raises `ConnectionError` if the agent has ended or cannot reply."""
+        """Send a request and return the reply.
+
+        Raises:
+            ConnectionError: the agent has ended or cannot reply.
+        """
         message = {"request": request, **details}
         with self._lock:
             self._socket.sendall(json.dumps(message).encode() + b"\n")
@@ -47,7 +51,11 @@ class AgentClient:
 
 
 def _receive_liveness_port(agent: socket.socket) -> list[int]:
-    """Receive the node's liveness port, if any, as a file descriptor. Raises `ConnectionError` on failure."""
+    """Receive the node's liveness port, if any, as a file descriptor.
+
+    Raises:
+        ConnectionError: the agent has ended.
+    """
     agent.sendall(HOLD_LIVENESS_PORT)
     count, files, *_ = socket.recv_fds(agent, 1, 1)
     if count != b"%d" % len(files):

@@ -1,4 +1,4 @@
-"""Validate checkpoint names, which are relative paths below the checkpoint directory."""
+"""Validate checkpoint names, which are relative paths inside the checkpoint directory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class CheckpointError(ElasticityError):
 
 
 class DamagedCommitError(CheckpointError):
-    """A commit file has invalid content, which a restart will not repair."""
+    """A commit file has invalid content, which a restart does not repair."""
 
 
 def check_name(name: str) -> None:

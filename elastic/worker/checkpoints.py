@@ -1,4 +1,4 @@
-"""`Checkpoints`: a checkpoint directory that a superseded group cannot corrupt, and Universal Checkpoint support."""
+"""`Checkpoints`: a checkpoint directory that a superseded group cannot corrupt; support for Universal Checkpoint."""
 
 from __future__ import annotations
 
@@ -93,9 +93,9 @@ class Checkpoints:
     def latest(self) -> SavedCheckpoint | None:
         """Return the committed checkpoint to load, or `None` if there is none.
 
-        The checkpoint is the one in the store's pointer or, with a new store, in the latest commit file.  The pointer
-        was fixed when the round began, and is the same on all ranks.  Hosts may see different files, so call this
-        method on one rank, and broadcast the result.
+        The checkpoint is the one that the store points to, or with a new store, the one in the latest commit file. The
+        pointer was fixed when the round began, and is the same on all ranks. Hosts may see different files, so call
+        this method on one rank, and broadcast the result.
         """
         name = self._session.checkpoint
         if name is not None:
@@ -111,7 +111,7 @@ class Checkpoints:
         return commit and SavedCheckpoint(self._root, commit["name"], commit["world_size"])
 
     def commit(self, tag: str) -> bool:
-        """Commit this round's `tag` as the latest checkpoint and return `True`; end the process if the round is over.
+        """Commit `tag` as the latest checkpoint and return `True`; if the round is over, end the process.
 
         Call this method on one rank, after a barrier that all ranks enter once they have written their files.
         """
@@ -197,7 +197,7 @@ def _read_regular_file(file: Path) -> bytes:
 
 
 def _read_commit_file(file: Path) -> CheckpointCommit | None:
-    """Return the content of a commit file, or `None` if the file has been deleted in the meantime."""
+    """Return the content of a commit file, or `None` if the file has been deleted meanwhile."""
     try:
         commit = json.loads(_read_regular_file(file).decode())
     except FileNotFoundError:
@@ -226,11 +226,11 @@ def _damaged_commit_error(file: Path, why: str) -> DamagedCommitError:
 
 
 def universal(saved: SavedCheckpoint, workers: int = 1) -> Path:
-    """Convert a checkpoint to DeepSpeed's universal format unless done already; return the resulting directory.
+    """Convert a checkpoint to DeepSpeed's universal format, unless done already, and return the new directory.
 
-    ZeRO partitions optimizer states for one world size; the universal format can be loaded at any.  Call this
+    ZeRO partitions optimizer states for one world size; the universal format can be loaded at any world size. Call this
     function on one rank, then `engine.load_checkpoint(folder, tag)` on all ranks, with `load_universal` in the config
-    (`with_universal`).  Requires DeepSpeed.  Source: `deepspeed/checkpoint/ds_to_universal.py`.
+    (`with_universal`). Requires DeepSpeed. Source: `deepspeed/checkpoint/ds_to_universal.py`.
     """
     name = SavedCheckpoint(
         saved.root, f"{saved.name}_universal", saved.world_size
@@ -254,5 +254,5 @@ def universal(saved: SavedCheckpoint, workers: int = 1) -> Path:
 
 
 def with_universal(config: Mapping[str, Json]) -> dict[str, Json]:
-    """Return a copy of a DeepSpeed config with which DeepSpeed loads universal checkpoints."""
+    """Return a copy of a DeepSpeed config that makes DeepSpeed load universal checkpoints."""
     return {**config, "checkpoint": {**config.get("checkpoint", {}), "load_universal": True}}

@@ -1,10 +1,10 @@
-"""The watchdog process of a worker; when the lease expires, its end makes the kernel kill the worker.
+"""The watchdog process of a worker: when the lease expires, the watchdog ends, and the kernel kills the worker.
 
-The worker starts the watchdog as `lease_watchdog.py LEASE DESCRIPTOR` (`session.start_watchdog`).  A check by the
-worker itself is not enough: the worker may be frozen between the check and the next action, and act when it wakes up.
-So a kernel timer kills the watchdog when the lease expires; the watchdog only resets the timer while the agent renews
-the lease.  The end of the watchdog closes a pipe, which makes the kernel send SIGKILL to the worker and its children.
-This also kills stopped processes.
+The worker starts the watchdog as `lease_watchdog.py LEASE DESCRIPTOR` (`session.start_watchdog`). A check by the worker
+itself is not enough: the worker may be frozen between the check and the next action, and act when it wakes up. Instead,
+a kernel timer kills the watchdog when the lease expires; the watchdog resets the timer only while the agent renews the
+lease. The end of the watchdog closes a pipe, which makes the kernel send SIGKILL to the worker and its children. This
+also kills stopped processes.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def _kernel_timer() -> Callable[[float], None]:
-    """Create a kernel timer, and return a function that sets when it kills this process."""
+    """Create a kernel timer, and return a function that sets when the timer kills this process."""
     libc = ctypes.CDLL(None)
     event = (ctypes.c_int * _EVENT_WORDS)(0, 0, signal.SIGKILL, 0)  # 0: SIGEV_SIGNAL
     timer = ctypes.c_void_p()

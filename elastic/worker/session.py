@@ -41,7 +41,7 @@ _watchdogs: list[subprocess.Popen[bytes]] = []
 def die_with_agent(agent: int) -> None:
     """Make the kernel kill this process when the agent that started it ends (Linux only).
 
-    The function does nothing if a shell or another program is in between; such a process ends with its lease.
+    Nothing happens if a shell or another program is in between; then the process ends when its lease expires.
     """
     if os.getppid() != agent:
         return
@@ -95,7 +95,7 @@ def start_watchdog(lease: str) -> None:
 def end_process_at_once() -> NoReturn:
     """End this process immediately, without cleanup; its successors repeat unfinished work.
 
-    Its child processes end, too, since torch's agent makes each worker the leader of a process group.
+    Its child processes end too, because torch's agent makes each worker the leader of a process group.
     """
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
@@ -160,7 +160,7 @@ class Session:
     def checkpoint_wanted(self) -> bool:
         """Whether the group is about to change, and continues only until the next commit or a timeout.
 
-        Reading the property costs microseconds.  Nodes see a change at different times, so let the ranks agree, for
+        Reading the property takes microseconds. Nodes see a change at different times, so the ranks should agree, for
         example by an `all_reduce` of the values, before all of them save.
         """
         return self._lease.checkpoint_wanted
@@ -188,7 +188,7 @@ class Session:
         return self.commit_number(checkpoint) > 0
 
     def commit_number(self, checkpoint: str) -> int:
-        """Commit `checkpoint` like `commit`, and return its number, which grows as long as the store lives."""
+        """Commit `checkpoint` like `commit`, and return its number, which increases as long as the store lives."""
         check_name(checkpoint)
         self.end_if_over()
         reply = self._agent.ask("commit", round=self.round, checkpoint=checkpoint)
@@ -198,7 +198,7 @@ class Session:
         return int(reply["number"])
 
     def give_up(self, text: str) -> None:
-        """Fail the job for an error that a restart would repeat, showing `text` on every node."""
+        """Fail the job because of an error that a restart would repeat, and show `text` on every node."""
         self._agent.ask("give-up", round=self.round, text=text)
 
     def finish(self) -> None:
@@ -219,8 +219,9 @@ _current: Session | None = None
 def current() -> Session:
     """Return this worker's session; the first call binds the process to its agent and its lease.
 
-    Raises `NotElasticError` if no elastic agent started this process, and `CheckpointError` if the checkpoint to load
-    is outside of the checkpoint directory.
+    Raises:
+        NotElasticError: no elastic agent started this process.
+        CheckpointError: the checkpoint to load is outside the checkpoint directory.
     """
     global _current  # noqa: PLW0603 - one a process
     if _current is None:

@@ -21,17 +21,17 @@ _ENDED = _FORMAT.pack(0.0) + b"\0\1"
 
 
 def lease_clock() -> float:
-    """Return this host's clock in seconds, including time asleep if the system has such a clock."""
+    """Return the time of this host's clock in seconds, including time asleep if the system supports that."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 def lease_path(folder: str, round_: int) -> str:
-    """Return the path of a round's lease; each round has its own, so that an old worker cannot use the next one."""
+    """Return the path of a round's lease; each round has its own, so that an old worker cannot use a later one."""
     return os.path.join(folder, f"lease-{round_}")
 
 
 class Lease:
-    """A lease file: an expiry time of 8 bytes, written atomically for readers on this host, and one byte per flag."""
+    """A lease file: an expiry time of 8 bytes, written atomically for readers on this host, and a byte per flag."""
 
     def __init__(self, path: str, *, create: bool = False) -> None:
         flags = os.O_RDWR | os.O_CREAT if create else os.O_RDONLY
@@ -60,7 +60,7 @@ class Lease:
                 os.close(self._file)
 
     def remaining(self) -> float:
-        """Return the seconds until the lease expires, which is negative afterwards."""
+        """Return the seconds until the lease expires, negative if it has expired."""
         expiry: float = _FORMAT.unpack(self._read(_FORMAT.size, 0))[0]
         return expiry - lease_clock()
 

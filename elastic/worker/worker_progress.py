@@ -29,7 +29,7 @@ class ReportedStep(NamedTuple):
 
 
 def progress_path(folder: str, round_: int, local_rank: int) -> str:
-    """Return the path of a worker's progress file in a round; the stacks file has the additional suffix `.stacks`."""
+    """Return the path of a worker's progress file in a round; the file for stacks has `.stacks` appended."""
     return os.path.join(folder, f"progress-{round_}-{local_rank}")
 
 

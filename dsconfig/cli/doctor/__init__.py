@@ -75,7 +75,7 @@ def _check_for_installed_release(args: argparse.Namespace, machine: Machine) -> 
 
 
 def _needs_of_config(report: Report) -> ConfigNeeds:
-    """Return what the config requires of the machine; for a launch file, the child report has it."""
+    """Return what the config, or the config that a launch file names, requires of the machine."""
     from dsconfig.check.check import config_as_release_parses_it
     from dsconfig.cli.doctor.examine_machine import ConfigNeeds
 

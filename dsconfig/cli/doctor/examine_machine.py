@@ -32,7 +32,7 @@ class MachineFact(NamedTuple):
 
 
 class ConfigNeeds(NamedTuple):
-    """A config and its number of ranks, from which the required hardware and software follow."""
+    """A config and its world size, which determine the hardware and software that it requires."""
 
     data: JsonObject
     world_size: int | None = None

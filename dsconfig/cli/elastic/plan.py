@@ -340,7 +340,7 @@ def parse_number_ranges(text: str) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class PlannedWorldSize:
-    """A world size in a plan's table; if it has no row, the job runs at the smaller size `runs_at`."""
+    """A world size in a plan's table. If the plan has no row for it, the job runs at the smaller size `runs_at`."""
 
     world_size: int
     """Number of data-parallel ranks."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def read_config(path: str) -> JsonObject:
-    """Read the config from a file like DeepSpeed.
+    """Read the config from a file, as DeepSpeed does.
 
     Raises:
         AgentError: the file has no config; the message names the file.

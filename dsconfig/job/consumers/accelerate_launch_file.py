@@ -46,7 +46,7 @@ _REMOVED = {"ipex_config": ("0.19", "1.13"), "tp_config": ("1.4", "1.7")}
 
 
 def words_available_in_version(words: Iterable[str], version: str | None) -> frozenset[str]:
-    """Return those keys or values that a version of Accelerate supports; None is the newest version."""
+    """Return which of these keys or values a version of Accelerate supports; None is the newest version."""
     if version is None:
         return frozenset(words)
     return frozenset(each for each in words if version_tuple(_ADDED.get(each, "0")) <= version_tuple(version))
@@ -107,7 +107,7 @@ def deepspeed_block(data: Mapping[str, Json]) -> JsonObject:
 
 
 def world_size_in_launch_file(data: Json) -> int | None:
-    """Return a launch file's world size, which is `num_processes` over all nodes, or None."""
+    """Return the world size (`num_processes`, counted over all nodes), or None if it is unknown."""
     count = data.get("num_processes") if isinstance(data, dict) else None
     return count if type(count) is int and count > 0 else None
 
@@ -118,7 +118,7 @@ def world_size_in_launch_file(data: Json) -> int | None:
 
 
 def zero_stage_of_block(settings: Mapping[str, Json]) -> int:
-    """Return the ZeRO stage in a `deepspeed_config` block, which defaults to 2.
+    """Return the ZeRO stage in a `deepspeed_config` block; the default is 2.
 
     Raises:
         ValueError: the value is not an integer.
@@ -142,7 +142,7 @@ def disables_partitioned_loading(data: Json) -> bool:
 def build_plugin_config(data: Mapping[str, Json], version: str | None = None) -> JsonObject | None:
     """Return the config that Accelerate's plugin builds from a `deepspeed_config` block.
 
-    `version` is that of Accelerate; None is the newest. Return None if the block names a file, has invalid
+    `version` is the version of Accelerate; None is the newest. Return None if the block names a file, has invalid
     values, or belongs to another backend.
     """
     settings = deepspeed_block(data)
@@ -204,7 +204,7 @@ _LAUNCH_PATHS: Mapping[tuple[str, ...], KeyPath] = {
 
 
 def path_in_launch_file(path: KeyPath, data: Mapping[str, Json]) -> KeyPath | None:
-    """Return which launch-file key sets the config value at `path`, or None."""
+    """Return the path of the launch-file key that sets the config value at `path`, or None if there is none."""
     for length in range(len(path), 0, -1):
         launch_path = _LAUNCH_PATHS.get(tuple(str(part) for part in path[:length]))
         if launch_path is not None:

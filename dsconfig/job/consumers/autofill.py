@@ -76,7 +76,7 @@ class AutofillState:
     """Keys that stay "auto" here because the value that the consumer fills in is unknown."""
 
     def fill_key(self, key: str, value: Json, origin: str, *, must_match: bool = False) -> None:
-        """Replace "auto" with `value`; if the two must match, compare any other value with it."""
+        """Replace "auto" with `value`; if they must match, report any other value that differs from it."""
         *sections, last = key.split(".")
         node: Json = self.config
         for section in sections:
@@ -106,7 +106,7 @@ class AutofillState:
         self.filled.append(FilledValue(key, value, origin))
 
     def record_rejection(self, text: str, key: str) -> None:
-        """Record that, and why, the consumer will raise an error."""
+        """Record that the consumer will raise an error, and why."""
         self.messages.append(AutofillMessage("refused", text, key))
 
 
@@ -127,7 +127,7 @@ PERSISTENCE = f"{ZERO}.stage3_param_persistence_threshold"
 
 
 def fill_bucket_sizes(filling: AutofillState, *, all_stages: bool) -> None:
-    """Fill ZeRO's bucket sizes; with `all_stages`, even those that only stage 3 uses."""
+    """Fill ZeRO's bucket sizes; with `all_stages`, also those that only stage 3 uses."""
     does = filling.consumer.includes_change
     nested = filling.consumer.name == "transformers" and does("text_config")
     model = filling.model
@@ -308,7 +308,7 @@ def fill_in_accelerator_prepare(filling: AutofillState, ranks: int | None, sp: i
 
 
 def _overwrite_accumulation_steps(filling: AutofillState) -> None:
-    """Overwrite the accumulation steps with the Accelerator's own, as before Accelerate 0.23."""
+    """Overwrite the accumulation steps with those of the `Accelerator`, as Accelerate does before 0.23."""
     accelerator_steps = filling.args.positive_integer("gradient_accumulation_steps")
     if accelerator_steps is not None and filling.config.get(STEPS) != accelerator_steps:
         filling.insert_key(
@@ -317,7 +317,7 @@ def _overwrite_accumulation_steps(filling: AutofillState) -> None:
 
 
 def _fill_from_dummy_objects(filling: AutofillState, ranks: int | None) -> None:
-    """Fill values from DummyOptim and DummyScheduler, placeholders for what the config defines."""
+    """Fill values from DummyOptim and DummyScheduler, which stand for the config's optimizer and scheduler."""
     args = filling.args
     learning_rate = args.number_argument("learning_rate")
     if "optimizer" in filling.config:
@@ -345,7 +345,7 @@ def _fill_from_dummy_objects(filling: AutofillState, ranks: int | None) -> None:
 
 
 def add_lightning_batch(filling: AutofillState) -> None:
-    """Add the data loader's micro batch and the Trainer's accumulation steps unless configured.
+    """Add the data loader's micro batch and the Trainer's accumulation steps, unless the config sets them.
 
     Source: lightning pytorch/strategies/deepspeed.py,
     DeepSpeedStrategy._format_batch_size_and_grad_accum_config.

@@ -1,4 +1,4 @@
-"""The consumers by name: the keys that each one fills, when, and from what."""
+"""The consumers by name: which keys each of them fills, when, and with what."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ or in `Accelerator.prepare`.
 
 
 class AutofillRule(NamedTuple):
-    """How a consumer replaces one "auto"; with `must_match`, any other value in the config is an error."""
+    """How a consumer replaces an "auto"; if `must_match`, a different value in the config is an error."""
 
     key: str
     origin: str
@@ -35,7 +35,7 @@ class AutofillRule(NamedTuple):
 
 
 class ConfigConsumer(NamedTuple):
-    """A library that loads configs, with defaults for training arguments that are not given."""
+    """A library that loads configs, with its defaults for training arguments that are not given."""
 
     name: str
     own_keys: tuple[str, ...] = ()

@@ -198,7 +198,7 @@ Source: transformers dependency_versions_table.py, checked by integrations/deeps
 
 
 def minimum_deepspeed_release(consumer: str, version: str | None) -> str | None:
-    """Return the oldest DeepSpeed release that a consumer supports, or None without a limit."""
+    """Return the oldest DeepSpeed release that a consumer version supports, or None if it states no minimum."""
     if consumer != "transformers":
         return None
     limits = [
@@ -259,13 +259,13 @@ EXPECTED_CONSUMER = f"one of {', '.join(CONSUMERS)}, or a version such as transf
 
 
 def version_tuple(version: str) -> tuple[int, ...]:
-    """Return a version as three comparable numbers."""
+    """Return a version as three numbers, for comparison."""
     parts = [int(part) for part in re.findall(r"\d+", version)[:3]]
     return (*parts, 0, 0)[:3]
 
 
 def version_includes_change(word: str, consumer: str, version: str | None) -> bool:
-    """Return whether a consumer version includes a change; True if the consumer does not list it."""
+    """Return whether a consumer version includes a change; changes that it does not list count as included."""
     if version is None:
         return True
     return all(

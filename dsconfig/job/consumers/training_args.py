@@ -1,4 +1,4 @@
-"""The training arguments from which a consumer replaces "auto", files with them, and TRL's defaults."""
+"""Training arguments: how a consumer replaces "auto" from them, how to read them from files, and TRL's defaults."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MAX_VALUE = 1 << 63
 
 
 class ConsumerArguments:
-    """Training arguments combined with the consumer's defaults, to be looked up by name and type.
+    """Training arguments merged with the consumer's defaults, for look-up by name and type.
 
     Raises:
         ValueError: an unknown argument resembles one that fills a key.
@@ -55,7 +55,7 @@ class ConsumerArguments:
             self._reject_argument_typos(known_names, known_names | launcher_keys)
 
     def _reject_argument_typos(self, known_names: frozenset[str], valid: frozenset[str]) -> None:
-        """Raise an error for a typo of an argument that fills a key."""
+        """Raise ValueError for an unknown argument whose name resembles one that fills a key."""
         words = index_words(sorted(known_names))
         for name, value in self.values.items():
             if name in valid or value is None:
@@ -112,7 +112,7 @@ class ConsumerArguments:
         return steps if steps is not None and steps > 0 else None
 
     def warmup_steps(self, total: int | None, *, least: int = 1) -> int | None:
-        """Return the number of warmup steps, where a value below 1 is a fraction of all steps."""
+        """Return the number of warmup steps; a value below 1 is a fraction of all steps."""
         steps = self.number_argument("warmup_steps")
         if steps is None:
             return None
@@ -145,7 +145,7 @@ _HIDDEN_SIZE_NAMES = ("d_model", "n_embd", "dim", "emb_dim", "embed_dim", "hidde
 
 
 def hidden_size(model: Mapping[str, Json], *, nested: bool) -> int | None:
-    """Return a model's hidden size, or the largest of several; `nested` includes that of `text_config`."""
+    """Return a model's hidden size, or the largest of several; with `nested`, also consider `text_config`."""
     for name in ("hidden_size", "hidden_sizes", *_HIDDEN_SIZE_NAMES):
         value = model.get(name)
         sizes = [size for size in (value if isinstance(value, list) else [value]) if type(size) is int]
@@ -214,7 +214,7 @@ def is_trl_config_class(name: str) -> bool:
 
 
 def trl_defaults(name: str, version: str | None) -> JsonObject:
-    """Return the defaults of a TRL class that differ from those of Transformers; version None is the newest."""
+    """Return the defaults in which a TRL class differs from Transformers; `version` None is the newest."""
     defaults: JsonObject = {"num_generations": _GENERATIONS[name]} if name in _GENERATIONS else {}
     name = _BASE_CLASSES.get(name, name)
     for since, rate in _LEARNING_RATES[name]:

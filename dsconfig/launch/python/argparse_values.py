@@ -1,4 +1,4 @@
-"""Find the values of a program's flags (`args.batch_size` in a config dict) in the scripts that start the program."""
+"""Find the values of a program's flags, such as `args.batch_size` in a config dict, in the scripts that start it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SETTERS = frozenset(("setattr", "set_defaults", "Namespace"))
 
 
 class _ArgparseFlag(NamedTuple):
-    """A flag that one call of `add_argument` defines."""
+    """A flag that a call of `add_argument` defines."""
 
     kind: str
     """Conversion: `int`, `float`, `str`, `store_true` or `store_false`; empty for any other conversion."""
@@ -44,9 +44,9 @@ class _ArgparseFlag(NamedTuple):
 
 
 def argument_value(module: ParsedModule, node: ast.expr) -> Json:
-    """Return the value of `args.name` in all commands that start the program, or `UNKNOWN` if they do not agree on one.
+    """Return the value of `args.name` if all commands that start the program agree on it, else `UNKNOWN`.
 
-    Source: argparse, whose flags without a `type` are strings.
+    As in argparse, a flag without a `type` is a string.
     """
     if not (isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)):
         return UNKNOWN
@@ -106,7 +106,7 @@ def flag_values_of_commands(
 
 
 def _is_assigned(module: ParsedModule, name: str) -> bool:
-    """Return whether a module assigns an attribute with the name of a parsed argument, on anything but `self`."""
+    """Return whether a module assigns to an attribute with the name of a parsed argument, other than on `self`."""
     return any(
         not (isinstance(each.node, ast.Name) or _is_attribute_of_self(each.node))
         for each in module.names.fields.get(name, ())
@@ -152,7 +152,7 @@ def _may_hold_arguments(module: ParsedModule, target: ast.expr | None) -> bool:
 
 
 def _defined_flags(modules: tuple[ParsedModule, ...]) -> dict[str, _ArgparseFlag]:
-    """Return the flags that a program defines; a flag with conflicting definitions has no known value."""
+    """Return the flags that a program defines; a flag with conflicting definitions has an unknown value."""
     flags: dict[str, _ArgparseFlag] = {}
     for _, call in calls_in_modules(modules):
         if called_function_name(call) == "add_config_arguments":
@@ -184,7 +184,7 @@ def _defined_flags(modules: tuple[ParsedModule, ...]) -> dict[str, _ArgparseFlag
 
 
 def _default_of_flag(kind: str, default: ast.expr | None) -> Json:
-    """Return the default of a flag, which argparse converts if it is a string, or None if there is no default."""
+    """Return the default of a flag, which argparse converts if it is a string; None if there is no default."""
     value = literal_value(default)
     is_none = default is None or (isinstance(default, ast.Constant) and default.value is None)
     if value is None:
@@ -198,7 +198,7 @@ _OPEN = _ArgparseFlag("", UNKNOWN)
 
 
 def _convert_flag_text(flag: _ArgparseFlag, value: Json) -> Json:
-    """Convert a flag's text like argparse, or return `UNKNOWN` if the conversion is not supported."""
+    """Convert the text of a flag as argparse does, or return `UNKNOWN` if its type is not supported."""
     try:
         match flag.kind:
             case "store_true" | "store_false":

@@ -1,4 +1,4 @@
-"""Configs that a program builds for one command: dicts from functions, with the values of the command's flags."""
+"""Configs that a program builds for one command: dicts that depend on functions and on the command's flags."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _MAX_DEPTH = 6
 
 
 class CommandValues(OuterValues):
-    """Values of expressions in the program that a command starts; `modules` are the program and what it imports."""
+    """Values of expressions in a program that a command starts; `modules` are the program and its imports."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class CommandValues(OuterValues):
         return value
 
     def value_of_parameter(self, module: ParsedModule, function: Function, name: str) -> object:
-        """Return the value of a function's parameter, based on the only call of the function."""
+        """Return the value of a function's parameter, given the only call of the function."""
         if _ARGUMENT_NAMES.fullmatch(name):
             return COMMAND_ARGUMENTS
         call = self._only_call(module, function)
@@ -109,7 +109,7 @@ class CommandValues(OuterValues):
         )
 
     def value_of_global(self, module: ParsedModule, name: ast.Name) -> object:
-        """Return the value of a global variable that exactly one statement of the program sets."""
+        """Return the value of a global variable that is set by exactly one statement of the program."""
         names = module.names
         bindings = names.bindings_of_name(name)
         if _ARGUMENT_NAMES.fullmatch(name.id) and all(map(_is_parser_result, bindings)):
@@ -121,7 +121,7 @@ class CommandValues(OuterValues):
         return self.value_of(module, value)
 
     def value_of_assigned_argument(self, name: str) -> object:
-        """Return the value that the program assigns to an argument, provided that all executed assignments agree."""
+        """Return the value that the program assigns to an argument, if all assignments that run agree."""
         assigned = [
             (module, each)
             for module in self._modules
@@ -137,7 +137,7 @@ class CommandValues(OuterValues):
         return reached[0] if reached and is_same else UNKNOWN
 
     def value_of_field(self, module: ParsedModule, access: ast.Attribute) -> object:
-        """Return the value of an attribute that exactly one statement in the module sets."""
+        """Return the value of an attribute that is set by exactly one statement of the module."""
         if _ARGUMENT_NAMES.fullmatch(access.attr):
             return COMMAND_ARGUMENTS
         bindings = module.names.fields.get(access.attr, ())
@@ -188,7 +188,7 @@ def _is_parser_result(binding: NameBinding) -> bool:
 
 
 def _apply_unknown_write(config: Container, write: DictWrite) -> None:
-    """Mark a path of a config as unknown because code elsewhere in the program sets it."""
+    """Mark a path of a config as unknown, because code elsewhere in the program writes to it."""
     container, path = config, write.path
     for key in path[:-1]:
         inner = container.entries.get(key)
@@ -255,7 +255,7 @@ class _Program:
                         yield _ConfigReceiver(module, call, each.value, consumer)
 
     def flow_of(self, origin: ValueOrigin) -> DataFlow:
-        """Return the data flow of a value, which is everything that the program may do with it."""
+        """Return the data flow of a value: all that the program may do with it."""
         if origin not in self._flows:
             flow = DataFlow(self.repository, lambda *call: consumer_of_argument(self.repository, *call))
             self._flows[origin] = flow.follow_values(origin.module, origin.node)
@@ -268,7 +268,7 @@ def _read_program(path: str, _: int) -> _Program:
 
 
 def configs_built_by_program(path: str, command: LaunchCommand) -> tuple[BuiltConfig, ...]:
-    """Return the configs that a program builds as dicts when a command starts it."""
+    """Return the configs that a program, started by a command, builds as dicts."""
     program = _read_program(os.path.abspath(path), time_cache_key())
     if not program.receivers:
         return ()
@@ -282,7 +282,7 @@ def configs_built_by_program(path: str, command: LaunchCommand) -> tuple[BuiltCo
 
 
 class _ConfigReader:
-    """Evaluate the configs that a program builds from the flags of one command."""
+    """Evaluates the configs that a program builds from the flags of one command."""
 
     def __init__(self, program: _Program, flags: dict[str, Json], ranks: int | None) -> None:
         self._program, self._flags, self._ranks = program, flags, ranks

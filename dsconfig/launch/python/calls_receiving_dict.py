@@ -1,4 +1,4 @@
-"""Classify calls in a Python program that receive a dict: as a DeepSpeed config, or to read, overwrite or pass it."""
+"""Classify the calls that receive a dict: as a DeepSpeed config, or to read it, overwrite it or pass it on."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _TRAINER_ARGUMENT = "deepspeed"
 def consumer_of_argument(
     repository: ProgramRepository, module: ParsedModule, call: ast.Call, key: int | str
 ) -> str | None:
-    """Return the consumer of a call's argument if that argument is a config, else None."""
+    """Return the consumer of a call's argument if the argument is a config, else None."""
     name = last_dotted_name(call.func)
     if name in _CONFIG_CALLS:
         consumer, keywords, position, packages = _CONFIG_CALLS[name]
@@ -74,7 +74,7 @@ def _uses_fabric(repository: ProgramRepository, module: ParsedModule, strategy: 
 def _is_from_packages(
     repository: ProgramRepository, module: ParsedModule, function: ast.expr, packages: tuple[str, ...]
 ) -> bool:
-    """Return whether a call resolves to a function of these packages, not of the program or another library."""
+    """Return whether a call resolves to a function of these packages, rather than of the program or another library."""
     root = function
     while isinstance(root, ast.Attribute):
         root = root.value
@@ -132,7 +132,7 @@ _READ_FUNCTIONS = frozenset((
 
 
 def only_reads_dict(function: ast.expr) -> bool:
-    """Return whether a function outside the repository only reads a dict, as printing, logging and saving do."""
+    """Return whether a function outside the repository only reads a dict, as functions for printing or saving do."""
     name = last_dotted_name(function)
     if isinstance(function, ast.Name):
         return name in _READ_FUNCTIONS
@@ -144,7 +144,7 @@ def only_reads_dict(function: ast.expr) -> bool:
 
 
 def keys_of_merged_mapping(other: ast.expr) -> Iterator[str]:
-    """Yield the keys that merging a mapping into another overwrites; `*` if not all keys are known."""
+    """Yield the keys that a merge with another mapping overwrites; `*` if not all of them are known."""
     if isinstance(other, ast.Dict):
         for key, value in zip(other.keys, other.values, strict=True):
             if key is None:

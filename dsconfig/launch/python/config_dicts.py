@@ -114,7 +114,7 @@ def config_documents_in_source(data: bytes, path: str) -> list[Document]:
 
 
 def why_source_unread(data: bytes, path: str) -> str | None:
-    """Return why a Python source cannot be searched for configs, as a clause, or None if it can."""
+    """Return a clause that says why a Python source cannot be searched for configs, or None if it can."""
     if not _WORDS.search(data):
         return None
     try:
@@ -159,7 +159,7 @@ def _read_configs(text: str, name: str) -> tuple[PythonConfig, ...]:
 
 @lru_cache(maxsize=32)
 def _cached_configs(text: str, name: str, _: tuple[int, ...]) -> tuple[PythonConfig, ...] | str:
-    """Return the configs in a Python source, or a text that says why the source cannot be read."""
+    """Return the configs in a Python source, or the reason why the source cannot be read."""
     try:
         program = read_program_text(text, name)
         source = PythonSourceText(program.text)
@@ -176,7 +176,7 @@ def _cached_configs(text: str, name: str, _: tuple[int, ...]) -> tuple[PythonCon
 
 
 def config_of_document(document: Document) -> PythonConfig | None:
-    """Return the config from which a document was made, or None if the source no longer contains it."""
+    """Return the config that a document represents, or None if the source no longer contains it."""
     root = document.root
     if root is None:
         return None
@@ -189,7 +189,7 @@ def config_of_document(document: Document) -> PythonConfig | None:
 
 
 def sibling_documents(document: Document, text: str | None = None) -> list[Document]:
-    """Return all configs in a document's Python file, using `text` as the edited text of the file."""
+    """Return all configs in a document's Python file, reading `text` instead of the saved file."""
     text = document.file_text if text is None else text
     return [each.document for each in find_python_configs(text, document.name)]
 
@@ -203,7 +203,7 @@ def _reread_config(document: Document, index: int, count: int, text: str) -> Doc
 
 
 def consumer_of_document(document: Document) -> ConsumerEvidence:
-    """Return the library to which the source passes a config, or else the most likely one."""
+    """Return the library to which the source passes a config, or the most likely one if it shows none."""
     config = config_of_document(document)
     if config is not None and config.reader is not None:
         return config.reader
@@ -215,7 +215,7 @@ def consumer_of_document(document: Document) -> ConsumerEvidence:
 
 
 def paths_unknown_before_run(document: Document) -> frozenset[KeyPath]:
-    """Return the paths of values known only at run time; a final `*` covers every key that the source does not show."""
+    """Return the paths of values known only at run time; a final `*` stands for keys that the source does not show."""
     config = config_of_document(document)
     return frozenset() if config is None else config.unknown
 
@@ -232,7 +232,7 @@ def notes_on_document(document: Document) -> tuple[str, ...]:
 
 
 def is_key_read_by_program(document: Document, path: KeyPath) -> bool:
-    """Return whether the program reads a key or anything inside it, so that a fix must not remove the key."""
+    """Return whether the program reads a key, or anything inside it, so that no fix may remove the key."""
     config = config_of_document(document)
     return config is not None and any(each[: len(path)] == path for each in config.reads)
 
@@ -240,7 +240,7 @@ def is_key_read_by_program(document: Document, path: KeyPath) -> bool:
 def add_unknown_overwrites(
     document: Document, overwrite: Callable[[str, Json], ConfigOverwrite | None] | None
 ) -> Callable[[str, Json], ConfigOverwrite | None]:
-    """Wrap `overwrite` so that keys with unknown values in the source also count as overwritten."""
+    """Wrap `overwrite` so that keys whose values the source leaves unknown also count as overwritten."""
     config = config_of_document(document)
     unknown = sorted(config.unknown if config else (), key=len)
     line = document.position(document.root.span.start).line if document.root else 1
@@ -306,7 +306,7 @@ class _PythonSource:
             yield each
 
     def _json_text_candidates(self, *functions: str) -> Iterator[_ConfigCandidate]:
-        """Yield the JSON configs in string literals that the program passes to one of the given functions."""
+        """Yield the JSON configs in string literals that the program passes to functions that receive configs."""
         for call in self.names.calls:
             if last_dotted_name(call.func) not in functions or not call.args:
                 continue
@@ -364,7 +364,7 @@ class _PythonSource:
                 )
 
     def _make_candidate(self, value: ast.expr) -> _ConfigCandidate | None:
-        """Return a dict and its data flow as a candidate, or None if the dict cannot be a config."""
+        """Return a dict with its data flow, or None if the dict cannot be a config."""
         if self._updates_batch(value):
             return None
         flow = self._follow_value(value)
@@ -383,7 +383,7 @@ class _PythonSource:
         return None
 
     def _updates_batch(self, value: ast.expr) -> bool:
-        """Return whether a dict only updates the batch size of another config, as in `ds_config.update({...})`."""
+        """Return whether a dict only updates the batch sizes of another config, as in `ds_config.update({...})`."""
         parent = self.names.parents.get(value)
         is_update = isinstance(parent, ast.Call) and last_dotted_name(parent.func) == "update"
         return is_update and set(literal_keys_of_dict(value)) <= set(_NUMBERS)
@@ -394,7 +394,7 @@ class _PythonSource:
         return [*literal_keys_of_dict(value), *(each.path[0] for each in statements)]
 
     def _is_named_like_config(self, value: ast.expr) -> bool:
-        """Return whether the variable that holds a dict is named like a config, such as `ds_config`."""
+        """Return whether a dict is assigned to a variable with a name typical of configs, such as `ds_config`."""
         node: ast.AST = value
         parent = self.names.parents.get(node)
         # `ds_config = BASE | {...}`, and `ds_config = {...} if fp16 else {...}`
@@ -443,12 +443,12 @@ class _PythonSource:
         return PythonConfig(document, reader, unknown, places, frozenset(flow.reads), written_to)
 
     def _written_to(self, flow: DataFlow) -> str:
-        """Return the only path to which the program writes a dict as JSON; empty unless there is exactly one."""
+        """Return the path to which the program writes a dict as JSON; empty if there is no path or more than one."""
         paths = {self._path_of_dump(call) for module, call in flow.dumps if module is self.module}
         return paths.pop() if len(paths) == 1 else ""
 
     def _path_of_dump(self, call: ast.Call) -> str:
-        """Return the path of the file that `json.dump(x, file)` or a similar call writes."""
+        """Return the path of the file to which `json.dump(x, file)` or a similar call writes."""
         target: ast.expr | None = call.args[1] if len(call.args) > 1 else keyword_argument(call, "fp")
         if last_dotted_name(call.func) == "dumps":
             parent = self.names.parents.get(call)
@@ -528,7 +528,7 @@ class _PythonSource:
         return f"{_format_key_path(module.path)}:{line}"
 
     def _consumer_among_receivers(self, receivers: list[ConfigReceiver]) -> ConsumerEvidence | None:
-        """Return the library that receives the config, noting any other libraries that receive it too."""
+        """Return the library that receives the config; its evidence mentions other receivers."""
         why: dict[str, str] = {}
         prepared: dict[str, str] = {}
         for each in receivers:
@@ -585,7 +585,7 @@ def _document_start(document: Document) -> int:
 
 
 def _is_scalar_at_path(root: ast.expr, path: tuple[str, ...]) -> bool:
-    """Return whether a dict literal has a scalar at a path, which code cannot modify in place."""
+    """Return whether a dict literal has a scalar at a path, which cannot be modified in place."""
     value: ast.expr | None = root
     for key in path:
         if value is None or not is_dict_expression(value) or has_hidden_entries(value):

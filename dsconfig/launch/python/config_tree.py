@@ -1,8 +1,8 @@
 """Build the tree of a config in a Python source from its dict literal and the statements that set keys later.
 
-A later statement such as `ds_config["train_batch_size"] = 8` or `ds_config.update(...)` makes its key known if it
-certainly runs, and runs before any other code can get hold of the dict. All other changes make a key unknown:
-`dsconfig.launch.python.data_flow`.
+A later statement such as `ds_config["train_batch_size"] = 8` or `ds_config.update(...)` sets a known value if it
+certainly runs, and runs before any other code can access the dict. Any other change makes the key unknown
+(`dsconfig.launch.python.data_flow`).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _MAX_STATEMENTS = 500
 
 
 class DictVariable(NamedTuple):
-    """A variable or attribute to which a new dict is assigned, and the block that contains the assignment."""
+    """A variable or attribute to which a new dict is assigned, and the block of statements with the assignment."""
 
     names: ModuleNames
     value: ast.expr
@@ -65,7 +65,7 @@ class DictVariable(NamedTuple):
     block: list[ast.stmt]
 
     def position_in_block(self, node: ast.AST) -> Position | None:
-        """Return where the statement around a node is in the block, or None if it does not follow the dict."""
+        """Return the position in the block of the statement around a node, or None if it is not after the dict."""
         names = self.names
         if names.enclosing_function(node) is not names.enclosing_function(self.value):
             return None
@@ -83,7 +83,7 @@ class DictVariable(NamedTuple):
         )
 
     def key_statements(self) -> Iterator[KeyStatement]:
-        """Yield, in order, the keys that are certainly set before any other code can access the dict."""
+        """Yield, in order, the statements that certainly set a key before other code can access the dict."""
         uses: dict[Position, list[ast.expr]] = {}
         for use in self.uses:
             if (at := self.position_in_block(use)) is not None:
@@ -152,7 +152,7 @@ def variable_of_dict(names: ModuleNames, value: ast.expr) -> DictVariable | None
 
 
 def _block_of_statement(names: ModuleNames, statement: ast.stmt) -> list[ast.stmt]:
-    """Return the block of statements that a statement belongs to, or an empty list if it belongs to none."""
+    """Return the block that contains a statement, or an empty list if there is none."""
     parent, at = names.parents.get(statement), _position_of_node(statement)
     for field in ("body", "orelse", "finalbody"):
         block: object = getattr(parent, field, None)
@@ -170,9 +170,9 @@ def _position_of_node(node: ast.AST) -> Position:
 
 
 def statements_setting_keys(variable: DictVariable | None, keys: frozenset[str]) -> list[KeyStatement]:
-    """Return the statements that set keys of a variable's dict, or none unless at least one of `keys` is set.
+    """Return the statements that set keys of a variable's dict; empty unless one of them sets one of `keys`.
 
-    Most dicts have no such key, so they are not analyzed further.
+    Most dicts have none of these keys, and need no further analysis.
     """
     if variable is None:
         return []
@@ -251,16 +251,16 @@ _MAX_VARIABLES = 20
 
 
 class SectionVariable(NamedTuple):
-    """A section of a config that is given by a variable: `{"zero_optimization": zero}`."""
+    """A section of a config whose value is a variable: `{"zero_optimization": zero}`."""
 
     path: KeyPath
     value: ast.expr
 
 
 class ConfigNodeBuilder(DictNodeBuilder):
-    """Build the nodes of a config from its literal, from dicts in variables, and from statements that set keys.
+    """Builds the nodes of a config from its literal, from dicts in variables, and from statements that set keys.
 
-    `is_in_text` tells whether an expression is in the text of the config; each notebook cell is a text of its own.
+    `is_in_text` returns whether an expression is in the text of the config; each notebook cell is a separate text.
     """
 
     def __init__(
@@ -353,7 +353,7 @@ class ConfigNodeBuilder(DictNodeBuilder):
 
 
 def _object_at_path(node: TreeNode, path: KeyPath) -> TreeNode | None:
-    """Return the object at a path below a node, or None if there is none."""
+    """Return the object at a path below a node, or None if there is no object."""
     for key in path:
         if node.kind != "object":
             return None
@@ -388,7 +388,7 @@ def _keys_before_unpacking(value: ast.expr, path: KeyPath) -> Iterator[KeyPath]:
 
 
 def json_literal_tree(text: PythonSourceText, literal: ast.expr, json_text: str) -> LocatedTree:
-    """Return the tree of the JSON in a string literal; if it has escapes, every node spans the whole literal."""
+    """Return the tree of the JSON in a string literal; with escapes, the span of every node is the whole literal."""
     span = text.span_of_node(literal)
     source = text.text[span.start : span.end]
     at = source.find(json_text)
@@ -401,7 +401,7 @@ def json_literal_tree(text: PythonSourceText, literal: ast.expr, json_text: str)
 
 
 class ChangedConfig:
-    """A config's value in which everything that the program changes is `UNKNOWN`."""
+    """A config's value, in which everything that the program changes is `UNKNOWN`."""
 
     def __init__(self, root: TreeNode) -> None:
         self._nodes = dict(walk_nodes(root))
@@ -410,7 +410,7 @@ class ChangedConfig:
         self.places: dict[KeyPath, str] = {}
 
     def apply_write(self, write: DictWrite, place: str, path: KeyPath = ()) -> None:
-        """Mark what a write at `place` changes as unknown; `path` is the path of the dict that it changes."""
+        """Mark what a write at `place` changes as unknown; `path` is the path of the changed dict in the config."""
         parent, last = (*path, *write.path[:-1]), write.path[-1]
         full_path: KeyPath = (*parent, last)
         if last != ANY:

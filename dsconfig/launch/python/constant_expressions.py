@@ -19,7 +19,7 @@ _LIMIT = 1e18
 
 
 class ConstantEvaluator:
-    """Evaluate the constants of a module; the other modules in `repository` may rebind its names."""
+    """Evaluates the constants of a module, whose names other modules in `repository` may rebind."""
 
     def __init__(self, module: ParsedModule, repository: ProgramRepository) -> None:
         self._module, self._names, self._repository = module, module.names, repository
@@ -56,7 +56,7 @@ class ConstantEvaluator:
         return UNKNOWN
 
     def only_binding_of(self, name: ast.Name) -> ast.expr | None:
-        """Return the only value that a name can have, or None if several statements may bind it."""
+        """Return the only value assigned to a name, or None if several statements may bind it."""
         bindings = self._names.bindings_of_name(name)
         if len(bindings) != 1 or bindings[0].kind != "value":
             return None
@@ -112,7 +112,7 @@ def compute_arithmetic(operator: ast.operator, left: Json, right: Json) -> Json:
 
 
 def parse_json_tree(text: str, start: int) -> LocatedTree:
-    """Parse JSON text into a tree whose spans are relative to a longer text, in which it begins at `start`."""
+    """Parse JSON text into a tree with spans relative to a longer text, in which the JSON starts at `start`."""
     document = read_text(text)
     tree = document.tree
     return shift_tree(tree, start)
@@ -127,7 +127,7 @@ def json_root_keys(text: str) -> frozenset[str]:
 
 
 def collapse_to_span(node: TreeNode, span: TextSpan) -> TreeNode:
-    """Return a copy of a node in which every part has the same span, because its characters cannot be located."""
+    """Return a copy of a node whose parts all have the same span, because their characters cannot be located."""
     return node._replace(
         span=span,
         members=tuple(

@@ -1,7 +1,7 @@
 """Follow a config dict through a Python program to find what may change it and which call receives it.
 
-Nothing is executed. A value is unknown unless the analysis shows that the program does not change it: aliases are
-followed, functions in the repository are entered, and any other code that receives the dict may change all of it.
+Nothing is executed. A value is unknown unless the analysis shows that the program does not change it: it follows
+aliases, enters functions of the repository, and assumes that any other code with the dict may change all of it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class DictWrite(NamedTuple):
 
 
 class ConfigReceiver(NamedTuple):
-    """A call that receives the followed dict as a config."""
+    """A call that receives the dict as a config."""
 
     consumer: str
     module: ParsedModule
@@ -65,7 +65,7 @@ class ConfigReceiver(NamedTuple):
 
 
 class ValueReference(NamedTuple):
-    """An expression whose value is the followed dict or a part of it, or contains either."""
+    """An expression whose value is the dict or a part of it, or contains either."""
 
     module: ParsedModule
     node: ast.expr
@@ -76,7 +76,7 @@ class ValueReference(NamedTuple):
 
 
 class DataFlow:
-    """Everything that a program may do with the value of one expression."""
+    """The uses of an expression's value in a program: where it goes, and what may change it."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class DataFlow:
         self._queue: list[ValueReference] = []
 
     def follow_values(self, module: ParsedModule, *values: ast.expr) -> DataFlow:
-        """Follow the values of expressions to every place they may reach."""
+        """Follow the values of expressions to wherever the program may pass them."""
         for value in values:
             self._add_reference(ValueReference(module, value))
         while self._queue:
@@ -130,7 +130,7 @@ class DataFlow:
         self._record_write((*reference.path, ANY), reference)
 
     def _record_use(self, ref: ValueReference) -> None:
-        """Record what the expression around a reference does, and queue the references that result."""
+        """Record what the expression around a reference does, and queue the resulting references."""
         parent = ref.module.names.parents.get(ref.node)
         match parent:
             case ast.Assign() | ast.AnnAssign() | ast.NamedExpr() | ast.AugAssign():
@@ -443,7 +443,7 @@ class DataFlow:
     def _record_merge(
         self, ref: ValueReference, others: Iterable[ast.expr], keywords: Iterable[ast.keyword]
     ) -> None:
-        """Record the keys that merging another mapping overwrites."""
+        """Record the keys that are overwritten when another mapping is merged into the dict."""
         for other in others:
             for key in keys_of_merged_mapping(other):
                 self._record_write((*ref.path, key), ref._replace(node=other))
@@ -493,7 +493,7 @@ class DataFlow:
         return is_builtin and name in BUILTIN_READS
 
     def _follow_collection(self, ref: ValueReference, call: ast.Call, key: int | str) -> bool:
-        """Follow a value that a method adds to a container; return whether the call does so."""
+        """Follow a value that a call adds to a container; return whether the call does so."""
         if not isinstance(call.func, ast.Attribute):
             return False
         name, container = call.func.attr, call.func.value
@@ -532,7 +532,7 @@ class DataFlow:
     def _follow_callee(
         self, ref: ValueReference, call: ast.Call, key: int | str, module: ParsedModule, definition: ast.AST
     ) -> None:
-        """Follow an argument into the function or class that receives it."""
+        """Follow an argument into the function or class that is called."""
         names = module.names
         if isinstance(definition, ast.ClassDef):
             self._follow_init(ref, key, module, definition)

@@ -65,7 +65,7 @@ class CommandFacts(NamedTuple):
 
 
 class OuterValues(ABC):
-    """Source of the values that an interpreted function takes from other code."""
+    """Source of the values that an interpreted function receives from other code."""
 
     @abstractmethod
     def value_of_parameter(self, module: ParsedModule, function: Function, name: str) -> object:
@@ -77,7 +77,7 @@ class OuterValues(ABC):
 
     @abstractmethod
     def value_of_assigned_argument(self, name: str) -> object:
-        """Return the value of an argument that the program assigns although it is no flag: `args.steps = 4`."""
+        """Return the value of an attribute that the program sets on the arguments, such as `args.steps = 4`."""
 
     @abstractmethod
     def value_of_field(self, module: ParsedModule, access: ast.Attribute) -> object:
@@ -85,7 +85,7 @@ class OuterValues(ABC):
 
 
 class FunctionCall:
-    """A call that is being interpreted, with its variables and its states at each return."""
+    """A call that is being interpreted, with its variables and its state at each return."""
 
     def __init__(self, module: ParsedModule, scope: ast.AST, variables: Container) -> None:
         self.module, self.scope, self.variables = module, scope, variables
@@ -93,7 +93,7 @@ class FunctionCall:
 
 
 class ExpressionEvaluator(ABC):
-    """Evaluate expressions in the program that one command starts."""
+    """Evaluates expressions of the program that one command starts."""
 
     def __init__(self, repository: ProgramRepository, facts: CommandFacts, outer: OuterValues) -> None:
         self._repository, self._facts, self._outer = repository, facts, outer
@@ -184,7 +184,7 @@ class ExpressionEvaluator(ABC):
                 return UNKNOWN
 
     def _merge_expressions(self, nodes: Sequence[ast.expr]) -> object:
-        """Return the merged value of several expressions of which any one may be evaluated."""
+        """Return the merge of the values of several expressions, any of which may be the one evaluated."""
         before, states, values = self.heap.save(), [], []
         self.open_branches += 1
         for each in nodes:
@@ -214,7 +214,7 @@ class ExpressionEvaluator(ABC):
         return UNKNOWN  # a variable of an enclosing function, or a builtin
 
     def _value_from_outside(self, key: ast.AST | tuple[ast.AST, str], read: Callable[[], object]) -> object:
-        """Return a value that other code creates; it is read once, so that all uses share the same object."""
+        """Return a value that other code creates; it is computed once, so that all uses share the same object."""
         if key not in self._outer_values:
             self._outer_values[key] = self.heap.adopt(read())
         return self._outer_values[key]
@@ -365,7 +365,7 @@ class ExpressionEvaluator(ABC):
         return _UNHANDLED
 
     def _is_receiver(self, node: ast.Call) -> bool:
-        """Return whether a call receives a config, which it does not modify."""
+        """Return whether a call receives a config, which it leaves unchanged."""
         keys: list[int | str] = [*range(len(node.args)), *(each.arg or "" for each in node.keywords)]
         module = self._call.module
         return any(consumer_of_argument(self._repository, module, node, key) for key in keys)

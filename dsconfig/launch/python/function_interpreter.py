@@ -1,7 +1,7 @@
 """Interpret the functions of a Python program to find the values of a dict and of the variables around it.
 
-Nothing is executed. Statements are read in order, with the values of one command's flags. If a test is decided only at
-run time, both branches are read, and the values in which they differ are `UNKNOWN`.
+Nothing is executed. Statements are interpreted in order, with the values of one command's flags. If a condition is
+known only at run time, both branches are interpreted, and values that differ between them are `UNKNOWN`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ UNREACHED: Final = UnknownValue()
 
 
 class FunctionInterpreter(ExpressionEvaluator):
-    """Interpret one function, and the functions of the repository that it calls."""
+    """Interprets a function, and the functions of the repository that it calls."""
 
     def __init__(
         self, repository: ProgramRepository, facts: CommandFacts, outer: OuterValues, watched: ast.expr
@@ -48,9 +48,9 @@ class FunctionInterpreter(ExpressionEvaluator):
         self._observed: list[tuple[HeapState, object]] = []
 
     def value_in_scope(self, module: ParsedModule, scope: ast.AST) -> object:
-        """Return the value that the watched expression has when a function or module evaluates it.
+        """Return the value of the watched expression when a function or module evaluates it.
 
-        Return `UNREACHED` if the function never evaluates the expression.
+        Return `UNREACHED` if it is never evaluated.
 
         Raises:
             BudgetExceededError: the function is too large to interpret.
@@ -179,7 +179,7 @@ class FunctionInterpreter(ExpressionEvaluator):
         return not states
 
     def _run_loop(self, statement: ast.For | ast.AsyncFor | ast.While) -> bool:
-        """Interpret a loop until its state is stable, which covers any number of iterations, including zero."""
+        """Interpret a loop until its state is stable, which covers any number of iterations, even none."""
         self.evaluate(statement.test if isinstance(statement, ast.While) else statement.iter)
         self.open_branches += 1
         for _ in range(_MAX_ROUNDS):

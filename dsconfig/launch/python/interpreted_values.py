@@ -1,6 +1,6 @@
 """Values of variables during interpretation, operations on them, and the merging of values from two branches.
 
-The interpreter does not execute the program: it knows dicts, lists and constants, and every other value is `UNKNOWN`.
+Dicts, lists and constants have known values; every other value is `UNKNOWN`.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ class Container:
         """Outermost expressions that created the dict, one for each branch; empty for any other container."""
 
     def value_at(self, key: object) -> object:
-        """Return the value of a key: `UNKNOWN` if the key may be absent, None if it is absent."""
+        """Return the value of a key, `UNKNOWN` if the key may be absent, or None if it is absent."""
         missing = UNKNOWN if self.has_other_keys else None
         return self.entries.get(key, missing) if _is_plain_key(key) else UNKNOWN
 
     def set_value(self, key: object, value: object) -> None:
-        """Set the value of a key; an unknown key may be any key, so it makes all values unknown."""
+        """Set the value of a key; if the key is unknown, all values become unknown."""
         if _is_plain_key(key):
             self.entries[key] = value
         else:
             self.forget_values()
 
     def forget_values(self) -> None:
-        """Mark all values as unknown, including those of inner containers, because other code may have changed them."""
+        """Mark all values as unknown, also in nested containers, because other code may have changed them."""
         inner = list(self.entries.values())
         self.has_other_keys = True
         self.entries = dict.fromkeys(self.entries, UNKNOWN)
@@ -137,7 +137,7 @@ class Heap:
     def merge(self, states: list[HeapState], values: Iterable[object] = ()) -> object:
         """Merge the states of several branches into the heap, and return the merge of their values.
 
-        A key that only some states have gets the value `UNKNOWN`, which stands for an absent key as well.
+        A key that is absent from some of the states becomes `UNKNOWN`.
         """
         values = list(values) or [UNKNOWN] * len(states)
         states = [self._adopted | each for each in states]
@@ -306,7 +306,7 @@ def compute_unary(op: ast.unaryop, value: object) -> object:
 
 
 def truth_of(value: object) -> bool | None:
-    """Return whether a value is true in a condition, or None if only the run can tell."""
+    """Return the truth value of a value, or None if it is known only at run time."""
     if value is None or isinstance(value, str | bool | int | float):
         return bool(value)
     if isinstance(value, Container) and value.kind in ("dict", "list"):
@@ -317,6 +317,6 @@ def truth_of(value: object) -> bool | None:
 
 
 def forget_container(value: object) -> None:
-    """Mark the contents of a container as unknown because other code receives it."""
+    """Mark the contents of a container as unknown, because other code receives it."""
     if isinstance(value, Container) and value.kind in ("dict", "list"):
         value.forget_values()

@@ -58,7 +58,7 @@ class ModuleNames:
             self.loads.setdefault((owner, name.id), []).append(name)
 
     def bindings_of_name(self, name: ast.Name) -> list[NameBinding]:
-        """Return the bindings to which a name may refer; none for a builtin or a name from `import *`."""
+        """Return the bindings to which a name may refer; empty for a builtin or a name from `import *`."""
         owner = self._owners.get(name)
         return [] if owner is None else self.bindings.get((owner, name.id), [])
 
@@ -116,7 +116,7 @@ class ModuleNames:
 
     @staticmethod
     def _is_in_inner_scope(node: ast.AST, child: ast.AST) -> bool:
-        """Return whether a child node belongs to the inner scope of a function, class or comprehension."""
+        """Return whether a child of a function, class or comprehension belongs to its inner scope."""
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             return child in node.body
         if isinstance(node, ast.ClassDef):
@@ -231,7 +231,7 @@ class ModuleNames:
         return outer or self.tree
 
     def _scope_of_name(self, name: str, scope: Scope) -> Scope:
-        """Return the scope whose binding a name refers to; the module if the name has no binding."""
+        """Return the scope that binds a name, or the module if no scope does."""
         current: Scope | None = scope
         while current is not None:
             if (current, name) in self._declared:

@@ -1,4 +1,4 @@
-"""Parse the Python programs of a repository into syntax trees; nothing is executed."""
+"""Parse the Python programs of a repository into syntax trees, without running them."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def read_program_bytes(path: str) -> bytes:
 def program_modules(path: str, launch: str) -> tuple[ParsedModule, ...]:
     """Parse a program and the modules that it imports from its repository, in import order.
 
-    `launch` is the file that starts the program, which determines the files that may be read. The result is empty if
+    `launch` is the file that starts the program; its repository limits which files may be read. The result is empty if
     the program cannot be parsed.
     """
     return _cached_program_modules(os.path.abspath(path), launch, time_cache_key())
@@ -172,7 +172,7 @@ def keyword_argument(call: ast.Call, *names: str) -> ast.expr | None:
 
 
 def argument_at(call: ast.Call, position: int, *names: str) -> ast.expr | None:
-    """Return the value of the argument that is passed by one of the names or at a position, or None."""
+    """Return the value of an argument that is passed by one of these names or at this position, or None."""
     return keyword_argument(call, *names) or next(iter(call.args[position : position + 1]), None)
 
 
@@ -210,7 +210,7 @@ class ProgramRepository:
     def find_imported_name(
         self, module: ParsedModule, binding: NameBinding, steps: int = _MAX_REEXPORTS
     ) -> tuple[ParsedModule, NameBinding] | None:
-        """Return the only assignment to a name that is imported with `from module import name`, and its module."""
+        """Return the only assignment to a name that `from module import name` imports, and its module."""
         statement = module.names.parents.get(binding.node)
         if not steps or not isinstance(binding.node, ast.alias) or not isinstance(statement, ast.ImportFrom):
             return None
@@ -232,7 +232,7 @@ class ProgramRepository:
     def accesses_to_attribute(
         self, module: ParsedModule, name: str
     ) -> Iterator[tuple[ParsedModule, ast.expr]]:
-        """Yield the accesses to an attribute of this name in the modules that import a given module."""
+        """Yield the accesses to attributes of this name in modules that import the given module."""
         for importer, _ in self._import_statements_of_module(module):
             for access in importer.names.attributes.get(name, ()):
                 yield importer, access
@@ -322,7 +322,7 @@ class ProgramRepository:
     def _import_statements_of_module(
         self, module: ParsedModule
     ) -> Iterator[tuple[ParsedModule, ast.Import | ast.ImportFrom]]:
-        """Yield the statements in other modules that import a module."""
+        """Yield the statements with which other modules import a module."""
         if self._is_file:
             path = os.path.abspath(module.path)
             yield from _cached_import_statements(path, repository_cache_key(path))
@@ -332,7 +332,7 @@ class ProgramRepository:
 def _cached_import_statements(
     path: str, _: tuple[int, ...]
 ) -> tuple[tuple[ParsedModule, ast.Import | ast.ImportFrom], ...]:
-    """Return the statements in the repository that import the module at a path, with their own modules."""
+    """Return the statements in the repository that import the module at a path, and the modules they are in."""
     stem = os.path.basename(path).removesuffix(".py")
     if stem == "__init__":
         stem = os.path.basename(os.path.dirname(path))

@@ -1,1 +1,1 @@
-"""Parse shell scripts like bash, and evaluate them without running anything."""
+"""Parse shell scripts as bash does, and evaluate them without running anything."""

@@ -28,7 +28,7 @@ class ShellState(Protocol):
 
 
 class BuiltinCall(NamedTuple):
-    """A call of a built-in command: its words as written and as expanded, and its here-documents."""
+    """A call of a built-in command: its words as written and expanded, and its here-documents."""
 
     raw: list[str]
     words: tuple[str, ...]
@@ -131,7 +131,7 @@ def _run_getopts(shell: ShellState, call: BuiltinCall) -> None:
 
 
 def _run_search_command(shell: ShellState, _: BuiltinCall) -> None:
-    """Set an unknown exit status for `grep -q`, `command -v` or a similar command."""
+    """Mark the exit status of `grep -q`, `command -v` or a similar command as unknown."""
     shell.status = UNKNOWN
 
 
@@ -151,7 +151,7 @@ BUILTINS: Mapping[str, Callable[[ShellState, BuiltinCall], None]] = {
 
 
 def folder_after_cd(folder: str, step: str) -> str:
-    """Return the directory after a `cd`, or an empty string if unknown."""
+    """Return the directory after a `cd`; empty if unknown."""
     if step.startswith("/") or "$" in step or step in ("-", "~"):
         return "" if "$" in step or step in ("-", "~") else step
     return f"{folder}/{step}" if folder else step
@@ -182,5 +182,5 @@ def _is_script_name(word: str) -> bool:
 
 
 def _is_program_name(word: str) -> bool:
-    """Return whether a word may name a program, rather than be a flag or a flag's value."""
+    """Return whether a word may name a program, rather than be a flag or the value of a flag."""
     return not word.startswith("-") and "=" not in word and not word.isdecimal()

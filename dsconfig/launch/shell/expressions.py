@@ -1,6 +1,6 @@
 """Evaluate shell expressions: integer arithmetic, and conditions with known operands.
 
-Arithmetic: `$((8 * N))`, `((i++))`, `let M=N/4`, and indices of arrays. Conditions: `[ … ]` and `[[ … ]]`.
+Arithmetic occurs in `$((8 * N))`, `((i++))`, `let M=N/4` and array indices, conditions in `[ … ]` and `[[ … ]]`.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def evaluate_arithmetic(
 
 
 class _ArithmeticEvaluator:
-    """Evaluate one arithmetic expression by precedence climbing over its tokens."""
+    """Evaluates one arithmetic expression by precedence climbing."""
 
     def __init__(self, text: str, lookup: Lookup, assign: Assign) -> None:
         self._lookup, self._assign = lookup, assign
@@ -229,7 +229,7 @@ def contains_unknown_value(*texts: str) -> bool:
 
 
 def evaluate_test(words: list[str], *, is_double: bool) -> bool | None:
-    """Evaluate a test with expanded words; return None if a value is unknown or there are too many words."""
+    """Evaluate a test of expanded words; return None if a value is unknown or there are too many words."""
     words = words if len(words) <= _MAX_WORDS else ["$"]
     for operators, absorbing in ((("||", "-o"), True), (("&&", "-a"), False)):
         at = next(

@@ -1,4 +1,4 @@
-"""Interpret a shell script to find the commands that it runs, with words expanded; nothing is executed."""
+"""Interpret a shell script to find the commands that it runs, with expanded words, without executing anything."""
 
 from __future__ import annotations
 
@@ -96,10 +96,10 @@ class ShellCommand(NamedTuple):
 
 
 class ShellInterpreter:
-    """Follow a script from start to end without running any command.
+    """Follows a script from start to end without running any command.
 
-    `path`: location of the script. `variables`: known variables of the job's shell. `budget`: limit on
-    the number of steps. `location`: file from which other scripts are searched, by default the script itself.
+    `path` is the location of the script, `variables` the known variables of the job's shell, and `budget` the limit on
+    steps. Other scripts are searched relative to `location`, by default the script itself.
     """
 
     def __init__(
@@ -168,7 +168,7 @@ class ShellInterpreter:
             previous = condition_words(item.node)
 
     def _run_list_item(self, item: ListItem, previous: str) -> Iterator[ShellCommand]:
-        """Run a command of a list, unless `&&` or `||` skips it because of the previous exit status."""
+        """Run a command of a list, unless `&&` or `||` skips it because of the exit status before it."""
         needed = {"&&": SUCCESS, "||": FAILURE}.get(item.operator)
         decisive = {"&&": (SUCCESS, ASSUMED), "||": (FAILURE,)}.get(item.operator, (self.status,))
         if needed is not None and self.status in (SUCCESS, FAILURE) and self.status != needed:
@@ -187,7 +187,7 @@ class ShellInterpreter:
     def _run_branches(
         self, scope: AssignmentScope, branches: Iterable[Callable[[], Iterator[ShellCommand]]]
     ) -> Iterator[ShellCommand]:
-        """Run every branch of a conditional in turn, and merge the resulting assignments."""
+        """Run every branch of a conditional, and merge the resulting assignments."""
         stops: list[str] = []
         self.values.scopes.append(scope)
         folder = self.folder
@@ -330,7 +330,7 @@ class ShellInterpreter:
         self.stop = "" if self.stop == "break" else self.stop
 
     def _forget_loop_changes(self, body: CommandBlock, prepare: Callable[[], object]) -> None:
-        """Mark variables that differ between two iterations of a loop, such as a counter, as unknown."""
+        """Mark variables that change between iterations of a loop, such as a counter, as unknown."""
         scope = AssignmentScope()
         self.values.scopes.append(scope)
         results = []
@@ -432,7 +432,7 @@ class ShellInterpreter:
         dependencies: dict[str, frozenset[str]],
         redirected: CommandRedirections,
     ) -> Iterator[ShellCommand]:
-        """Run a command whose words are expanded: a builtin changes the state, any other command is yielded."""
+        """Run a command with expanded words: a builtin changes the state; any other command is yielded."""
         if not words:
             return
         name = words[0]
@@ -500,7 +500,7 @@ class ShellInterpreter:
                 yield each._replace(offset=offset)
 
     def _child_shell(self, text: str, path: str, *, only_exported: bool) -> ShellInterpreter:
-        """Return a child shell for a text or script that this shell starts."""
+        """Return a child shell for a text or script that this shell runs."""
         self.budget.spend(len(self.values.variables))
         child = ShellInterpreter(text, path, budget=self.budget, location=self.location)
         names = self.exported if only_exported else self.values.variables.keys()
@@ -548,7 +548,7 @@ class ShellInterpreter:
         return os.path.abspath(lookup.path), data.decode("utf-8", "replace")
 
     def _run_eval_or_source(self, offset: int, words: tuple[str, ...]) -> Iterator[ShellCommand]:
-        """Run the text of `eval` or the file of `source` in this shell; if it is unknown, it may set any variable."""
+        """Run the text of `eval` or the file of `source` in this shell; an unknown one may set any variable."""
         if len(words) < 2 or self._nesting >= _MAX_NESTED:
             return
         text: str | None = " ".join(words[1:])

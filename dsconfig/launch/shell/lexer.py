@@ -54,7 +54,7 @@ class ShellToken(NamedTuple):
 
 
 class ShellLexer:
-    """Lexer for shell text that is nested in `depth` substitutions; `budget` limits its steps.
+    """Lexer for shell text nested in `depth` substitutions; `budget` limits its steps.
 
     Every method raises `BudgetExceededError` if the budget is exceeded.
     """
@@ -102,7 +102,7 @@ class ShellLexer:
         yield from line
 
     def _read_token(self, at: int, before: ShellToken | None) -> tuple[ShellToken, int]:
-        """Read the token at an offset; return it with the offset after it."""
+        """Read the token at an offset, and return it with the offset after it."""
         text = self.text
         if (match := _HEREDOC.match(text, at)) and not text.startswith("<<<", at):
             is_quoted = bool(match[1] or match[2])
@@ -127,7 +127,7 @@ class ShellLexer:
         return ShellToken("word", word, at), end
 
     def _read_bracket_test(self, start: int, at: int) -> tuple[ShellToken, int]:
-        """Read a `[[ … ]]` token, in which brackets and `<` are words; without `]]` it ends at the line end."""
+        """Read a `[[ … ]]` token, in which brackets and `<` are words; an unclosed one ends with the line."""
         text, words = self.text, list[str]()
         while at < len(text):
             if text[at] in _SPACE:
@@ -151,7 +151,7 @@ class ShellLexer:
         return ShellToken("test", "[[", start, words=tuple(words)), at
 
     def _read_here_documents(self, line: list[ShellToken], at: int) -> tuple[list[ShellToken], int]:
-        """Read the tokens of a line with their here-documents; return them with the offset that follows."""
+        """Read the tokens of a line with their here-documents, and return them with the offset after them."""
         tokens = []
         for token in line:
             if token.kind == "redirect" and token.body is not None:
@@ -175,7 +175,7 @@ class ShellLexer:
             yield words
 
     def _read_here_document(self, at: int, end: str) -> tuple[str, int]:
-        """Return the text of a here-document and the offset at which it ends."""
+        """Return the text of a here-document, and the offset of its end."""
         if end in self._unterminated or len(self._unterminated) > _MAX_UNTERMINATED:
             return "", at
         if self.text.find(end, at) < 0:
@@ -193,7 +193,7 @@ class ShellLexer:
         return len(self.text) if end < 0 else end
 
     def _find_word_end(self, at: int, text: str | None = None) -> int:
-        """Return the offset after the word at an offset."""
+        """Return the offset after the word that starts at an offset."""
         text = self.text if text is None else text
         while at < len(text):
             char = text[at]
@@ -213,7 +213,7 @@ class ShellLexer:
         return at
 
     def _find_part_end(self, text: str, at: int) -> int:
-        """Return the offset after the quoted text, substitution or single character at an offset."""
+        """Return the offset after the quoted text, substitution or single character that starts at an offset."""
         char = text[at]
         end = at + 1
         if char == "\\":
@@ -251,7 +251,7 @@ class ShellLexer:
         return end + 1
 
     def _charge_characters(self, count: int) -> None:
-        """Charge the budget for characters that `re` or `str` processes, which costs less than a Python loop."""
+        """Charge the budget for characters processed by `re` or `str`, which is faster than a Python loop."""
         self.budget.spend(count // _COPIES_PER_STEP + 1)
 
     def _find_closing_bracket(
@@ -274,7 +274,7 @@ class ShellLexer:
     # ----------------------------------------------------------------------------------------------
 
     def expand_word(self, raw: str, variables: Variables, *, split: bool = True) -> list[str]:
-        """Expand a word into words, leaving parts that are unknown or too long as written."""
+        """Expand a word into words; parts that are unknown or too long stay as written."""
         if len(raw) > MAX_LENGTH:
             return [raw]
         self.budget.spend(len(raw))
@@ -317,7 +317,7 @@ class ShellLexer:
         return body if len(body) > MAX_LENGTH else " ".join(self._expand_quoted(body, variables))
 
     def _expand_quoted(self, body: str, variables: Variables) -> list[str]:
-        """Expand text inside double quotes into one word, or several for an array."""
+        """Expand text inside double quotes into one word, or for an array, into several."""
         self.budget.spend(len(body))
         fields, at, size = [""], 0, 0
         while at < len(body):
@@ -365,7 +365,7 @@ class ShellLexer:
         return variables.get(name)
 
     def _expand_parameter(self, part: str, variables: Variables) -> list[str]:
-        """Return the value of `${...}`: a variable, a default, array elements or their number, or a slice."""
+        """Return the value of `${...}`: a variable, a default, array elements, a length or a slice."""
         match = _PARAMETER.fullmatch(part[1:])
         if match is None:
             return list(variables.get("#", (part,))) if part == "${#}" else [part]
@@ -394,7 +394,7 @@ class ShellLexer:
         return [part] if None in changed else [value for value in changed if value is not None]
 
     def _array_elements(self, name: str, index: str | None, variables: Variables) -> tuple[str, ...] | None:
-        """Return the values of `name[index]`, or None if the variable is unset or the index unknown."""
+        """Return the values of `name[index]`, or None if the variable is unset or the index is unknown."""
         keys = variables.get(f"{name}[]")
         if keys is None:
             values = variables.get("@") if name == "@" else self._words_of_variable(name, variables)
@@ -512,7 +512,7 @@ _MAX_DIGITS = 6
 
 
 def _total_length(values: list[str]) -> int:
-    """Return the number of characters in all words, counting one more per word."""
+    """Return the number of characters in all words plus one per word."""
     return sum(map(len, values)) + len(values)
 
 
@@ -543,7 +543,7 @@ def _command_output(words: list[str], before: list[list[str]]) -> str | None:
 
 
 def _count_entries(before: list[list[str]], words: list[str]) -> str | None:
-    """Evaluate `echo 0,1 | tr , '\\n' | wc -l`, which scripts use to count the GPUs in CUDA_VISIBLE_DEVICES."""
+    """Evaluate `echo 0,1 | tr , '\\n' | wc -l`, with which scripts count the GPUs in CUDA_VISIBLE_DEVICES."""
     split = [line for line in before if line[0] == "tr"]
     if words[1:] != ["-l"] or len(before) != 1 + len(split) or [line[1:2] for line in split] != [[","]]:
         return None
@@ -556,9 +556,9 @@ _MAX_REPLACEMENT = 10_000
 
 
 def remove_pattern(value: str, operation: str) -> str | None:
-    """Apply an operation such as `${name%.*}`; return None if the pattern is more than text with a `*` at its end.
+    """Apply an operation such as `${name%.*}`; return None if the pattern has a `*` anywhere but at its end.
 
-    `operation`: all characters between the variable's name and the closing brace.
+    `operation` is the text between the variable's name and the closing brace.
     """
     sign = operation[0]
     if sign in "^,":

@@ -1,6 +1,6 @@
 """Parse shell text into a syntax tree of commands with unexpanded words, pipelines, conditionals, loops and functions.
 
-Nothing is evaluated. For text that no shell accepts, the tree has those commands that can be parsed.
+Nothing is evaluated. If no shell accepts the text, the tree has the commands that can be parsed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Pipeline(NamedTuple):
 
 
 class ListItem(NamedTuple):
-    """A command in a list, with the operator that precedes it: `&&`, `||` or `;`."""
+    """A command in a list, with the operator before it: `&&`, `||` or `;`."""
 
     node: Node
     operator: Literal["&&", "||", ";"]
@@ -414,7 +414,7 @@ class _ShellParser:
         return SimpleCommand(offset, tuple(words), tuple(redirects)) if words or redirects else None
 
     def _skip_redirections(self, node: Node) -> Node:
-        """Skip the redirections of a compound command, except for a here-document written to a file."""
+        """Skip the redirections of a compound command, but keep a here-document that is written to a file."""
         redirects: list[Redirection] = []
         offset = 0
         while (token := self._peek_token()) is not None and token.kind == "redirect":

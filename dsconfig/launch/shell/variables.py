@@ -25,7 +25,7 @@ _MAX_INDEX = 100
 
 
 class VariableValue(NamedTuple):
-    """The words of a variable (None if it is unset), and the unset variables on which it depends."""
+    """The words of a variable (None if unset), and the unset variables on which they depend."""
 
     words: tuple[str, ...] | None
     origins: frozenset[str]
@@ -47,9 +47,9 @@ class AssignmentScope:
 
 
 class ShellVariables:
-    """Variables of a shell; arrays are tuples, and an associative array `M` is stored under `M[key]` and `M[]`.
+    """Variables of a shell. Arrays are tuples, and an associative array `M` is stored under `M[key]` and `M[]`.
 
-    `lexer`: lexer of the script's text. `budget`: limit on the number of steps.
+    `lexer` is the lexer of the script's text, and `budget` limits the number of steps.
     """
 
     def __init__(self, variables: Mapping[str, str], lexer: ShellLexer, budget: ReadingBudget) -> None:
@@ -89,7 +89,7 @@ class ShellVariables:
         return words
 
     def origins_of_last_expansion(self) -> frozenset[str]:
-        """The job shell's unset variables that the last expansion used."""
+        """The unset variables of the job's shell that the last expansion used."""
         origins = [self.origins.get(name, (name,)) for name in self.lexer.used]
         if not origins:
             return self.dependencies
@@ -105,7 +105,7 @@ class ShellVariables:
         return evaluate_test(expanded, is_double=is_double)
 
     def apply_arithmetic_assignments(self, unknown: Iterable[str] = ()) -> None:
-        """Apply the assignments of an arithmetic expression, giving the variables in `unknown` an unknown value."""
+        """Apply the assignments of an arithmetic expression; the variables in `unknown` become unknown."""
         assigned, origins = dict(self.lexer.assigned), self.origins_of_last_expansion()
         self.lexer.assigned.clear()
         for name, value in assigned.items():
@@ -199,7 +199,7 @@ class ShellVariables:
         self.set_variable(name, (f"${name}",), frozenset((name,)))
 
     def end_branch(self, scope: AssignmentScope, *, is_kept: bool = True) -> None:
-        """End a branch of a conditional; its assignments count only if the script continues after it."""
+        """End a branch of a conditional; its assignments are kept only if the script continues after it."""
         self.budget.spend(len(scope.before) + 1)
         if is_kept:
             scope.branches.append({name: self.get_variable(name) for name in scope.assigned})
@@ -214,7 +214,7 @@ class ShellVariables:
             self.restore_variable(name, self._merge_branches(name, scope))
 
     def _merge_branches(self, name: str, scope: AssignmentScope) -> VariableValue:
-        """Return the value of a variable after a conditional whose branches assign it."""
+        """Return the value of a variable after a conditional that assigns it in some branches."""
         before = scope.before[name]
         assigned = [branch[name] for branch in scope.branches if name in branch]
         may_stay = not scope.exhaustive or len(assigned) < len(scope.branches)
@@ -264,7 +264,7 @@ class ShellVariables:
             scope.assigned.add(name)
 
     def set_variable(self, name: str, values: tuple[str, ...], origins: frozenset[str]) -> None:
-        """Set a variable, unless the value is too long."""
+        """Set a variable; a value that is too long becomes unknown."""
         self.budget.spend(len(values))
         self.note_assignment(name)
         if sum(map(len, values)) + len(values) <= MAX_LENGTH:
@@ -272,7 +272,7 @@ class ShellVariables:
             self.origins[name] = origins
 
     def forget_all_variables(self) -> None:
-        """Mark every variable as unknown, because an unknown file or text may have set it."""
+        """Mark every variable as unknown, because a text that cannot be read may have set it."""
         self.lexer.unset_is_unknown = True
         for name in list(self.variables):
             if name.isidentifier() and name != "BASH_SOURCE" and not name.startswith("SLURM_"):
@@ -289,7 +289,7 @@ class ShellVariables:
 def _flags_common_to_values(name: str, variants: list[tuple[str, ...]]) -> tuple[str, ...]:
     """Return the flags that occur in every possible value of a variable.
 
-    A flag with different values gets an unknown value, but is kept because its presence is known.
+    A flag whose values differ is kept with an unknown value.
     """
     unknown = f"${name}"
     parts = [" ".join(variant).split() for variant in variants]

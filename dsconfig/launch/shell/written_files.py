@@ -33,8 +33,8 @@ class EditedFile(NamedTuple):
         """Return the template's text with all edits applied.
 
         Raises:
-            BudgetExceededError: the result has more than `max_length` characters; seven edits can turn one
-                character into 1 GB.
+            BudgetExceededError: the result has more than `max_length` characters; seven edits can turn one character
+                into 1 GB.
         """
         for old, new in self.edits:
             if len(template) + template.count(old) * (len(new) - len(old)) > max_length:
@@ -77,7 +77,7 @@ def expand_redirections(command: SimpleCommand, values: ShellVariables) -> Comma
 
 
 class OutputFiles:
-    """The files that a script writes, by their paths as written."""
+    """The files that a script writes, by path as written in the script."""
 
     def __init__(self) -> None:
         self.documents: dict[str, WrittenText] = {}
@@ -132,7 +132,7 @@ class OutputFiles:
         self._record_filter_command(source, edits, source if in_place else redirected.target)
 
     def _record_filter_command(self, source: str, edits: tuple[tuple[str, str], ...], target: str) -> None:
-        """Record a command that edits a file, or the output of the previous command in its pipeline."""
+        """Record a command that edits a file or the output of the preceding command in its pipeline."""
         previous, self._piped = self._piped, None
         if source:
             self._piped = self._template_with_edits(source, edits)
@@ -142,7 +142,7 @@ class OutputFiles:
             self.sed_outputs[target] = self._piped
 
     def _template_with_edits(self, source: str, edits: tuple[tuple[str, str], ...]) -> EditedFile:
-        """Return the edits to a file, preceded by earlier edits of its source."""
+        """Return a file with its edits, preceded by the earlier edits of the file it is derived from."""
         earlier = self.sed_outputs.get(source)
         return (
             EditedFile(source, edits)

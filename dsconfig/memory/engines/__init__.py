@@ -1,1 +1,1 @@
-"""Engines that simulate the memory DeepSpeed adds to a model's passes, one class per optimizer wrapper."""
+"""Engines that simulate the memory that DeepSpeed adds to a model's passes, one class per optimizer wrapper."""

@@ -22,7 +22,8 @@ GATHERED = "gathered parameters"
 class Engine:
     """Simulation of a DeepSpeed engine and its features, after `initialize` and a first step.
 
-    Methods with a leading underscore follow the ZeRO optimizers; features are called at the same moments.
+    Methods with a leading underscore correspond to methods of the ZeRO optimizers; features are called at the same
+    points.
     """
 
     gathers = False
@@ -76,7 +77,10 @@ class Engine:
 
     @property
     def construction_state_bytes(self) -> int:
-        """Bytes of states from the optimizer's constructor, which for a client optimizer may run before AutoTP."""
+        """Bytes of the states that the optimizer's constructor allocates.
+
+        A client optimizer may do so before AutoTP.
+        """
         is_unsharded = self.setup.optimizer.is_client and self.setup.quirks.autotp_runs_in_initialize
         return self.setup.early_state_itemsize * sum(
             weight.numel * (weight.tp_size if is_unsharded else 1) for weight in self.trainable
@@ -84,14 +88,14 @@ class Engine:
 
     @property
     def model_numel(self) -> int:
-        """Number of parameters of the whole model, over all tensor- and expert-parallel ranks."""
+        """Number of elements in the whole model, over all tensor- and expert-parallel ranks."""
         return sum(
             weight.numel * (self.tape.ep_size if weight.is_expert else weight.tp_size)
             for weight in self.tape.weights
         )
 
     def ranks_of(self, weight: ModelParameter) -> int:
-        """Return the number of data-parallel ranks that divide a parameter's gradients, states and shards."""
+        """Return the number of data-parallel ranks that share a parameter's gradients, states and shards."""
         setup = self.setup
         if setup.tp_size > 1 and setup.stage == 3 and setup.zero_init and not weight.created_after_init:
             # `zero.Init` partitions over all ranks: it runs before AutoTP.
@@ -122,7 +126,7 @@ class Engine:
         return 0
 
     def state_bytes(self, group: int, numel: int, default: int) -> int:
-        """Return the bytes of a group's optimizer states: `default` unless a feature changes them."""
+        """Return the bytes of a group's optimizer states, `default` unless a feature changes them."""
         for feature in self.features:
             default = feature.state_bytes(group, numel, default)
         return default
@@ -174,7 +178,7 @@ class Engine:
                 )
 
     def _consolidate(self) -> None:
-        """Gather the whole model if its parameters are partitioned and the config asks for it."""
+        """Gather the whole model if its parameters are partitioned and the config requests it."""
 
     def _before_forward(self) -> None:
         """Prepare the engine for the forward pass of a micro batch."""
@@ -224,14 +228,14 @@ class Engine:
     # ------------------------------------------------------------ services
 
     def count_collective(self, name: str, numel: int, itemsize: int, ranks: int = 0, count: int = 1) -> None:
-        """Record `count` calls of a collective, over all ranks or a group of `ranks`."""
+        """Record `count` calls of a collective over a group of `ranks` ranks, by default all of them."""
         key = (self.ledger.rank.phase, name, itemsize, ranks or self.setup.dp_world_size)
         calls, total = self.calls.get(key, (0, 0))
         times = self.repeats * count
         self.calls[key] = (calls + times, total + numel * times)
 
     def update_group(self, group: int, numel: int, largest: int, *, host: bool = False) -> None:
-        """Update a parameter group, through a feature that handles it or else as the engine does; see `update`."""
+        """Update a parameter group by a feature that handles it, or else as the engine does; see `update`."""
         if not any(feature.update_group(group, numel, host=host) for feature in self.features):
             self._update_group(numel, largest, host=host)
 
@@ -239,7 +243,7 @@ class Engine:
         self.update(numel, largest, host=host)
 
     def update(self, numel: int, largest: int, *, host: bool = False) -> None:
-        """Allocate the optimizer's temporary tensors for `numel` elements; the largest tensor has `largest`."""
+        """Allocate the optimizer's temporary tensors for `numel` elements, `largest` of them in the largest tensor."""
         if self.updates_in_place:
             return
         rule = self.setup.optimizer
@@ -256,7 +260,7 @@ class Engine:
 
 
 class Feature:
-    """Part of DeepSpeed that changes an engine's memory; its methods are called at fixed moments of a run.
+    """Part of DeepSpeed that changes an engine's memory; its methods are called at fixed points of a run.
 
     Every method does nothing by default. Several features of one engine are called in turn.
     """
@@ -280,11 +284,11 @@ class Feature:
         """Replace modules of the model after it was built on the host."""
 
     def flatten_copy_bytes(self, weights: list[ModelParameter]) -> int:  # noqa: ARG002
-        """Return the bytes of the copies that are made while flattening or partitioning these weights."""
+        """Return the bytes of the copies made when these weights are flattened or partitioned."""
         return 0
 
     def before_partition(self) -> None:
-        """Allocate the memory that must exist before stage 3 partitions the parameters."""
+        """Allocate what must exist before stage 3 partitions the parameters."""
 
     def after_zero_init(self) -> None:
         """Change parameters that `zero.Init` has created."""
@@ -298,7 +302,7 @@ class Feature:
         return False
 
     def before_masters(self) -> None:
-        """Allocate the memory that must exist before stage 3 creates the master weights."""
+        """Allocate what must exist before stage 3 creates the master weights."""
 
     def swap_out_masters(self, group: int, count: int) -> None:
         """Write `count` bytes of new master weights of a swapped sub-group to NVMe."""
@@ -308,7 +312,7 @@ class Feature:
         return False
 
     def load(self) -> None:
-        """Allocate the memory that the feature needs at the end of initialization."""
+        """Allocate what the feature needs at the end of initialization."""
 
     # ------------------------------------------------------------ at rest
 
@@ -320,7 +324,7 @@ class Feature:
         return default
 
     def allocate_at_rest(self) -> None:
-        """Allocate the memory that the feature keeps between steps."""
+        """Allocate what the feature keeps between steps."""
 
     def pinned_padding(self) -> int:
         """Return the bytes of padding in the feature's pinned host tensors."""
@@ -342,13 +346,13 @@ class Feature:
         """Handle a bucket that is about to be reduced."""
 
     def after_reduce(self, weights: list[ModelParameter]) -> None:
-        """Handle a reduced bucket while the result is still allocated."""
+        """Handle a reduced bucket while its result is still allocated."""
 
     def store_gradient(self, weight: ModelParameter) -> None:
-        """Handle a reduced gradient at stage 3 after its shard was copied."""
+        """Handle a reduced gradient at stage 3 after its shard has been copied."""
 
     def after_store(self) -> None:
-        """Handle the end of storing a bucket at stage 3."""
+        """Run after the gradients of a bucket have been stored at stage 3."""
 
     def after_backward(self) -> None:
         """Finish the backward pass of a micro batch."""
@@ -362,14 +366,14 @@ class Feature:
         """Change the gradients before the gradient norm is computed."""
 
     def update_group(self, group: int, numel: int, *, host: bool) -> bool:  # noqa: ARG002
-        """Update a group's elements on the host or the rank; return False to leave that to the optimizer."""
+        """Update a group's elements on the host or the rank; return False to leave this to the optimizer."""
         return False
 
     def after_step(self) -> None:
         """Finish the optimizer step."""
 
     def gather_on_save(self, module: Module) -> int:  # noqa: ARG002
-        """Gather the parameters of a saved module that the feature has sharded; return their bytes."""
+        """Gather the parameters of a module that the feature has sharded, and return their bytes."""
         return 0
 
     def after_run(self) -> None:
@@ -383,5 +387,5 @@ PINNED = "pinned memory rounding"
 
 
 def pinned_padding(blocks: Iterable[int]) -> int:
-    """Return the bytes by which the blocks that torch pins exceed the tensors in them."""
+    """Return the bytes by which the blocks that torch pins exceed the tensors that they hold."""
     return sum((1 << (count - 1).bit_length()) - count for count in blocks if count > 1)

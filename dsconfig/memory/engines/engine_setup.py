@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class OptimizerCost(NamedTuple):
-    """Bytes of state and temporary memory that an optimizer needs per fp32 element."""
+    """Bytes of states and temporary memory that an optimizer needs per fp32 element."""
 
     name: str
     state_bytes: int
@@ -33,7 +33,7 @@ class OptimizerCost(NamedTuple):
     """Orthogonalization method of DeepSpeed's Muon (`ns_method`); the other fields describe its Adam part."""
 
     def states_nbytes(self, numel: int) -> int:
-        """Return the bytes of one tensor's states; bitsandbytes quantizes only tensors of at least 4,096 elements."""
+        """Return the bytes of a tensor's states; bitsandbytes quantizes only tensors of 4,096 elements or more."""
         if not self.quantization_block:
             return self.state_bytes * numel
         scales = 8 * -(-numel // self.quantization_block) + 2048
@@ -41,7 +41,7 @@ class OptimizerCost(NamedTuple):
 
 
 class Stage3Settings(NamedTuple):
-    """Settings of stage 3 that count elements."""
+    """The settings of stage 3 that are numbers of elements."""
 
     sub_group_size: int
     prefetch_bucket_size: int
@@ -52,7 +52,7 @@ class Stage3Settings(NamedTuple):
 
 
 class NvmeSwapBuffers(NamedTuple):
-    """Host buffers for NVMe offload; both sizes are 0 if it is off."""
+    """Host buffers for NVMe offload; both sizes are 0 without it."""
 
     optimizer_buffers: int = 0
     """Number of buffers for the largest sub-group (`offload_optimizer.buffer_count`)."""
@@ -184,7 +184,7 @@ class EngineSetup(NamedTuple):
 
     @property
     def depends_on_reentrant(self) -> bool:
-        """Whether the checkpointing setting `use_reentrant` affects which parameters stay gathered."""
+        """Whether `use_reentrant` of activation checkpointing affects which parameters stay gathered."""
         return self.stage == 3 and self.quirks.recomputed_modules_are_counted_twice
 
     @property
@@ -211,17 +211,17 @@ class EngineSetup(NamedTuple):
 
     @property
     def is_unsharded(self) -> bool:
-        """Whether every rank holds the complete optimizer state."""
+        """Whether every rank holds all optimizer states."""
         is_mistaken = self.quirks.fp32_accumulation_is_mistaken_for_bf16
         return not self.stage or (self.accumulates_bf16_in_fp32 and is_mistaken)
 
     @property
     def uses_bf16_optimizer(self) -> bool:
-        """Whether the engine is `BF16_Optimizer`; releases that mistake fp32 accumulation for bf16 do not use it."""
+        """Whether the engine is `BF16_Optimizer`, which releases that mistake fp32 accumulation for bf16 do not use."""
         return self.accumulates_bf16_in_fp32 and not self.quirks.fp32_accumulation_is_mistaken_for_bf16
 
     def gather_group(self, weight: ModelParameter) -> tuple[bool, bool]:
-        """Return a key for the process group that gathers a parameter; with `zero.Init` that is all ranks."""
+        """Return a key for the process group that gathers a parameter; under `zero.Init` it is all ranks."""
         return weight.is_expert, weight.created_after_init and self.zero_init
 
     @property

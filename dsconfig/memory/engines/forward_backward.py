@@ -61,7 +61,7 @@ def backward_hook_calls(steps: Sequence[Step]) -> Iterator[ModuleHookCall]:
 
 
 def recomputing_module(rest: Sequence[Step]) -> int | None:
-    """Return the innermost module whose backward has started when a segment is recomputed."""
+    """Return the innermost module whose backward has started when a segment is recomputed, or None."""
     # The backward of a module starts at its `LeaveModule`; the last one still open asks for the lost tensors.
     open_modules: list[int] = []
     for step in reversed(rest):
@@ -73,7 +73,7 @@ def recomputing_module(rest: Sequence[Step]) -> int | None:
 
 
 def module_hook_calls(steps: Sequence[Step], counted: Collection[int] = ()) -> list[ModuleHookCall]:
-    """Return the module hooks of both passes, without post-backward hooks of `counted` modules."""
+    """Return the module hooks of both passes, except post-backward hooks of modules in `counted`."""
     visits = [*forward_hook_calls(steps), *backward_hook_calls(steps)]
     return [
         visit
@@ -91,7 +91,7 @@ def recomputed_modules(steps: Sequence[Step]) -> Iterator[int]:
 
 
 def modules_never_left(visits: Sequence[ModuleHookCall]) -> list[Module]:
-    """Return the modules whose post-backward hook never fires because no gradient reaches their inputs."""
+    """Return the modules whose post-backward hook never fires, because no gradient reaches their inputs."""
     open_modules: dict[Module, None] = {}
     for visit in visits:
         if visit.is_backward and visit.is_entry:
@@ -138,7 +138,7 @@ def tensors_released_by(step: Step) -> tuple[ActivationTensor, ...]:
 
 
 class GradientBuffer:
-    """The gradient of an activation, and how many owners it has."""
+    """The gradient of an activation, and its number of owners."""
 
     __slots__ = ("bytes", "owners")
 
@@ -218,7 +218,7 @@ class ForwardBackwardPass:
             self.ledger.free(tensor.label, tensor.bytes)
 
     def _cast_weights(self, operation: Operation, output: ActivationTensor, saving: bool) -> None:
-        """Reference the copy of each autocast weight twice, for the cache and for the graph."""
+        """Reference each autocast copy of a weight twice, for the cache and for the graph."""
         for weight in operation.weights if operation.inputs else ():
             if weight.is_autocast and not self._uses_stage3_linear(weight):
                 if weight not in self.autocast_copies:
@@ -230,7 +230,7 @@ class ForwardBackwardPass:
                     self._drop_autocast_copy(weight)
 
     def _cast_briefly(self, operation: Operation) -> None:
-        """Cast the weight of stage 3's linear layer, or its gradient, without keeping the copy."""
+        """Cast the weight of stage 3's linear layer, or its gradient, and free the copy."""
         if operation.inputs:
             numels = [
                 weight.numel
@@ -294,7 +294,7 @@ class ForwardBackwardPass:
         self.ledger.free(OFFLOADED_INPUTS, source.bytes, host=True)
 
     def _stop_recomputing(self, recomputed: Sequence[Step], rest: Sequence[Step]) -> None:
-        """Free the tensors that only the skipped steps of the segment would have used."""
+        """Free the tensors that are used only by the steps of a segment that are not recomputed."""
         operations = [step for step in recomputed if isinstance(step, Operation)]
         outputs = {
             step.output
@@ -334,7 +334,7 @@ class ForwardBackwardPass:
         self._release_saved(operation)
 
     def _gradients_of(self, operation: Operation) -> dict[ModelParameter, int]:
-        """Allocate an operation's weight gradients, and return their bytes in order of arrival."""
+        """Allocate the weight gradients of an operation, and return their bytes in order of arrival."""
         weights = self._arrival_order([weight for weight in operation.weights if weight.requires_grad])
         sizes = {
             weight: weight.numel * (4 if weight.stays_fp32 else self.grad_itemsize) for weight in weights
@@ -347,8 +347,8 @@ class ForwardBackwardPass:
     def _arrival_order(self, weights: list[ModelParameter]) -> list[ModelParameter]:
         """Return the order in which autograd delivers the gradients of a weight and its bias.
 
-        For `nn.Linear`, which multiplies by a transposed view, the bias comes first. For autocast copies and
-        stage 3's own linear the weight comes first, for `Conv1D` the bias, its first argument.
+        The bias comes first for `nn.Linear`, which multiplies by a transposed view, and for `Conv1D`, where it is the
+        first argument. The weight comes first for autocast copies and for stage 3's own linear layer.
         """
         if len(weights) != 2 or not weights[0].is_autocast or len(weights[0].shape) != 2:
             return weights
@@ -375,7 +375,7 @@ class ForwardBackwardPass:
                 hook(weight)
 
     def _uses_stage3_linear(self, weight: ModelParameter) -> bool:
-        """Return whether the weight belongs to stage 3's own linear layer, which saves the weight itself."""
+        """Return whether a weight belongs to stage 3's own linear layer, which saves the weight itself."""
         return weight.is_linear and self.tape.saves_linear_inputs
 
     def _release_grad(self, grad: GradientBuffer) -> None:
@@ -400,7 +400,7 @@ class ForwardBackwardPass:
             self._release_grad(existing)
 
     def _accumulate_tied_gradient(self, weight: ModelParameter, count: int) -> None:
-        """Sum the gradients of a tied weight, which needs a new block if the first one is a view."""
+        """Sum the gradients of a tied weight; the sum needs a new block if the first gradient is a view."""
         if weight.use_count == 1:
             self.hooks.receive_gradient(weight, count)
             return

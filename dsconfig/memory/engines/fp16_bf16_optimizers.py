@@ -1,7 +1,7 @@
 """Engines without a ZeRO optimizer: `FP16_Optimizer` at stage 0, and `BF16_Optimizer` at stages 0 and 1.
 
 At stage 0 every rank holds all weights, and gradients are all-reduced (`engine.allreduce_gradients`). `BF16_Optimizer`
-serves bf16 with fp32 gradients, which every rank keeps for the whole model.
+trains in bf16 with fp32 gradients, which every rank keeps for the whole model.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class FP16Optimizer(Engine):
         )
 
     def _load(self) -> None:
-        """Create the master weights of a 16-bit model, and states by a dummy step with zero gradients."""
+        """Create the master weights of a 16-bit model, and the states in a dummy step with zero gradients."""
         self.build()
         if self.setup.half_dtype:
             # `FP16_Optimizer.initialize_optimizer_states` runs a step on zero gradients, whose peak equals a

@@ -33,7 +33,7 @@ class FlatPartition(NamedTuple):
 
     @property
     def touched_numel(self) -> int:
-        """Number of elements in all parameters that overlap the partition, including elements outside it."""
+        """Number of elements in all parameters that overlap the partition, including those outside it."""
         return sum(weight.numel for weight in self.weights)
 
 
@@ -49,7 +49,7 @@ def parameter_groups(setup: EngineSetup, weights: Sequence[ModelParameter]) -> l
 
 
 def optimizer_groups(weights: Sequence[ModelParameter]) -> list[list[ModelParameter]]:
-    """Return the groups of an optimizer other than Muon: non-experts, then experts in groups of limited size."""
+    """Return the parameter groups of an optimizer other than Muon, with experts in groups of limited size."""
     result = [[weight for weight in weights if not weight.is_expert]]
     count = MOST_EXPERTS
     for weight in weights:
@@ -111,9 +111,9 @@ def bucket_slices(
 ) -> list[tuple[int, int, bool]]:
     """Split a bucket into slices, each with its owner rank, its numel, and whether it belongs to an expert.
 
-    Neighboring slices of one owner are merged (`average_tensor`), except this rank's own if fp32 gradients
-    are accumulated. `partition_by` returns the partition of a weight's group and this rank's index in it.
-    Every rank with a share of one of `matrices` gets its whole gradient, for Muon.
+    Adjacent slices of one owner are merged (`average_tensor`), except this rank's own if fp32 gradients are
+    accumulated. `partition_by` returns the partition of a weight's group and this rank's index in it. For Muon, every
+    rank that owns a part of one of `matrices` receives its whole gradient.
     """
     result: list[tuple[int, int, bool]] = []
     previous: tuple[int, int, int, bool] | None = None
@@ -196,7 +196,7 @@ def muon_parameter_groups(
 def muon_update_peak(setup: EngineSetup, weight: ModelParameter, itemsize: int) -> int:
     """Return the peak bytes of `muon_update` for a gradient with this itemsize, including the result.
 
-    Eager operations are counted; a compiled `muon_update` takes less.
+    The peak is that of eager operations; a compiled `muon_update` needs less.
     """
     method, half = setup.optimizer.muon_method, setup.half_dtype
     *batch, rows, columns = weight.shape

@@ -22,10 +22,10 @@ UPGRADE = "upgrade DeepSpeed to 0.17.5 or later"
 
 
 class PartitionedParameterCoordinator:
-    """Fetch and release parameters during a pass, once the order of modules has been traced.
+    """Fetches and releases parameters during a pass, once the order of modules has been traced.
 
     The class follows runtime/zero/partitioned_param_coordinator.py from the second step on. The first step records the
-    trace: it does not prefetch, and does not set the peak.
+    trace without prefetching, and does not determine the peak.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class PartitionedParameterCoordinator:
         return {weight for weights in weight_lists for weight in weights}
 
     def compute_cached_releases(self) -> dict[tuple[int, int], set[ModelParameter]]:
-        """Compute the releases that DeepSpeed caches, those of the first step's second micro batch.
+        """Compute the releases that DeepSpeed caches, which are those of the second micro batch of the first step.
 
         The first micro batch has released every parameter with a hook, including persistent ones.
         """
@@ -243,7 +243,7 @@ class PartitionedParameterCoordinator:
         return 4 if weight.stays_fp32 else self.setup.itemsize
 
     def _wait(self, weight: ModelParameter) -> None:
-        """Unpack a gather handle when first waited for, and free its buffer after the last wait."""
+        """Unpack an all-gather when a parameter is first waited for, and free its buffer after the last wait."""
         handle = self.in_flight.pop(weight)
         if weight not in self.available:
             # `AllGatherCoalescedHandle.wait` concatenates the partitions of each parameter into a new tensor.
@@ -274,7 +274,7 @@ class PartitionedParameterCoordinator:
             self.available[weight] = GatheredBlock(size)
 
     def _received_itemsize(self, weight: ModelParameter) -> int:
-        """Return the itemsize of a parameter on arrival, or 0 if it needs no cast; quantizer kernels return fp16."""
+        """Return the itemsize of a parameter on arrival, or 0 if it needs no cast; quantization kernels return fp16."""
         if self.setup.quantized_weights:
             return 0 if self.setup.half_dtype == "fp16" else 2
         sent = self._comm_itemsize(weight)
@@ -282,7 +282,7 @@ class PartitionedParameterCoordinator:
 
     # ------------------------------------------------------------ release
     def release(self, module: int) -> None:
-        """Release a module's parameters that are not needed soon or were gathered to recompute it."""
+        """Release the parameters of a module that are not used again soon, or that were gathered to recompute it."""
         if module in self.leaf_of_module:
             return
         params, turn = self.params_of_module[module], (module, self.step_id)
@@ -299,7 +299,7 @@ class PartitionedParameterCoordinator:
                 self.partition_again(weight)
 
     def _params_to_release(self, module: int) -> set[ModelParameter]:
-        """Return the parameters of a module with no use within `max_reuse_distance` (`__params_to_release`)."""
+        """Return the parameters of a module that are not used within `max_reuse_distance` (`__params_to_release`)."""
         # A leaf module compares with uses of its submodules' parameters too.
         upcoming, step_id = self.uses_in_leaves if module in self.leaves else self.uses, self.step_id
         return {
@@ -401,7 +401,7 @@ class GatheredBlock:
 def leaf_modules(
     tape: ForwardTape, class_names: Sequence[str]
 ) -> tuple[dict[int, tuple[ModelParameter, ...]], dict[int, int]]:
-    """Return the parameters of each leaf module, and the leaf module around each inner module."""
+    """Return the parameters of each leaf module, and the leaf module that contains each inner module."""
     leaves = {
         module.name: module.number
         for module in tape.modules
@@ -469,7 +469,7 @@ def prefetch_from_nvme(
 ) -> set[ModelParameter]:
     """Choose the shards to read ahead from NVMe (`__prefetch_nvme_param_partitions`).
 
-    The choice covers up to twice the elements in flight. `queue` holds parameters in trace order, `on_nvme` those on
+    At most twice the elements in flight are read ahead. `queue` holds the parameters in trace order, `on_nvme` those on
     NVMe, and `free_buffers` is the number of unused buffers.
 
     Raises:

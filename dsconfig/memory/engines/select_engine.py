@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 def select_engine(setup: EngineSetup, tape: ForwardTape, ledger: MemoryLedger) -> Engine:
-    """Create the engine and the features for a setup.
+    """Create the engine of a setup with its features.
 
     Raises:
-        NotModelledError: DeepSpeed stops with this model, or no engine was measured.
+        NotModelledError: DeepSpeed fails with this model, or its engine has not been measured.
     """
     engine = _engine_class(setup)(setup, tape, ledger)
     for feature in _feature_classes(setup):
@@ -44,7 +44,7 @@ def _engine_class(setup: EngineSetup) -> type[Engine]:
 
 
 def _feature_classes(setup: EngineSetup) -> Iterator[type[Feature]]:
-    """Yield the classes of the features that change the engine's memory; see `Feature`."""
+    """Yield the classes of the features that change the engine's memory."""
     if setup.tp_size > 1:
         from dsconfig.memory.features import autotp
 

@@ -133,7 +133,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
         return self.setup.master_itemsize * count * self.offloaded_grad_copies
 
     def _states_before_first_step(self, index: int, count: int) -> int:
-        """Return the bytes of a sub-group's optimizer states that are created before the first step."""
+        """Return the bytes of a sub-group's optimizer states that exist before the first step."""
         if any(feature.creates_states_with_masters(index) for feature in self.features):
             return self.states(index, count)
         return self.setup.optimizer.state_bytes * count if self.setup.optimizer.allocates_states_early else 0
@@ -207,7 +207,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
             self.ledger.free(WEIGHTS, self.setup.itemsize * weight.numel)
 
     def _move_shards(self) -> None:
-        """Move all shards through a host buffer (`defragment`), where offloaded parameters stay."""
+        """Move all shards through a host buffer (`defragment`), in which offloaded shards stay."""
         setup, ledger = self.setup, self.ledger
         ledger.allocate_briefly(
             WEIGHTS,
@@ -225,7 +225,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
             self.ledger.allocate(WEIGHTS, self.shard_bytes, host=True)
 
     def _build_with_zero_init(self) -> None:
-        """Build the model under `zero.Init`, which partitions each module's parameters as soon as it is built."""
+        """Build the model under `zero.Init`, which partitions the parameters of each module once it is built."""
         itemsize, build_itemsize, ledger = self.setup.itemsize, self.setup.build_itemsize, self.ledger
         # `Init._post_init_method` converts and partitions all parameters of a module after its constructor
         # returns.
@@ -255,7 +255,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
             feature.after_zero_init()
 
     def _build_untied_head(self, cast_itemsize: int) -> None:
-        """Build and partition an LM head that is tied to the embeddings only later."""
+        """Build and partition an LM head that is tied to the embeddings only afterwards."""
         setup, untied, on_host = self.setup, self.tape.untied_numel, self.setup.offloads_params
         self.ledger.allocate_briefly(BUILT, cast_itemsize * untied)
         self.ledger.allocate(BUILT, setup.itemsize * untied)
@@ -315,7 +315,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
                 ledger.allocate(BUCKET, itemsize * setup.reduce_bucket_size)
 
     def _pinned_padding(self) -> int:
-        """Return the padding of pinned gradients and of flat shards; the latter are always pinned."""
+        """Return the padding of pinned gradients, and of flat shards, which are always pinned."""
         setup, blocks = self.setup, [self.pinned_grad_buffer_bytes]
         if setup.offloads_optimizer and setup.pins_optimizer:
             blocks += [
@@ -339,7 +339,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
         self.ledger.allocate(PERSISTENT, self.persistent_bytes)
 
     def gathered_bytes(self, weights: Iterable[ModelParameter]) -> int:
-        """Return the bytes of these parameters when gathered, excluding unpartitioned ones."""
+        """Return the bytes of these parameters when gathered, without those that are never partitioned."""
         return sum(
             self.itemsize_of(weight) * self.padded_numel(weight)
             for weight in weights
@@ -348,7 +348,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
 
     # ------------------------------------------------------------ save
     def _consolidate(self) -> None:
-        """Gather module by module, and copy each to rank 0 (`_zero3_consolidated_16bit_state_dict`)."""
+        """Gather the parameters module by module, and copy them to rank 0 (`_zero3_consolidated_16bit_state_dict`)."""
         setup, ledger = self.setup, self.ledger
         if not setup.gathers_on_save or setup.ep_size:  # DeepSpeed raises with AutoEP
             return
@@ -382,7 +382,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
 
     # ------------------------------------------------------------ passes
     def _before_forward(self) -> None:
-        """Reset the coordinator (`reset_step`); releases before 0.15.4 do so after the backward pass."""
+        """Reset the coordinator (`reset_step`), as releases before 0.15.4 do after the backward pass instead."""
         coordinator = self.coordinator
         if self.setup.gradient_accumulation_steps > 1 and not coordinator.releases:
             coordinator.releases = coordinator.compute_cached_releases()
@@ -394,7 +394,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
         self.coordinator.fetch(number)
 
     def leave_module(self, number: int, forward: bool) -> None:
-        """Release a module's parameters; a leaf module first reduces its gradients in order."""
+        """Release the parameters of a module; a leaf module first reduces its gradients in order."""
         if number in self.leaf_grads and not forward:
             grads = self.leaf_grads.pop(number)
             for weight in sorted(grads, key=lambda weight: weight.number):
@@ -403,7 +403,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
             self.coordinator.release(number)
 
     def set_recomputing_module(self, number: int | None) -> None:
-        """Attribute gathered parameters to the module that triggered the recomputation."""
+        """Attribute gathered parameters to the module whose recomputation starts."""
         self.coordinator.recomputing_for = (
             number if self.setup.quirks.recomputed_params_are_released_with_module else None
         )
@@ -507,7 +507,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
         ledger.free(FLATTENED, result_bytes)
 
     def _partition_grads(self, weights: list[ModelParameter]) -> None:
-        """Copy this rank's shards of a bucket to the optimizer's gradients (`partition_grads`)."""
+        """Copy this rank's shards of a bucket to the gradients of the optimizer (`partition_grads`)."""
         for feature in self.features:
             feature.after_reduce(weights)
         for weight in weights:
@@ -532,7 +532,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
 
     # ------------------------------------------------------------ step
     def _step(self) -> None:
-        """Update one sub-group after the other while no parameter is gathered."""
+        """Update the sub-groups one by one, while no parameter is gathered."""
         setup, ledger = self.setup, self.ledger
         self.coordinator.partition_all()
         ledger.free(PERSISTENT, self.persistent_bytes)
@@ -574,7 +574,7 @@ class DeepSpeedZeroOptimizerStage3(Engine):
                 )
 
     def _update_group(self, numel: int, largest: int, *, host: bool) -> None:
-        """Update a sub-group; torch's Adam handles the part that `ratio` leaves on the rank (`backup_optimizer`)."""
+        """Update a sub-group; torch's Adam updates the part that `ratio` leaves on the rank (`backup_optimizer`)."""
         super()._update_group(numel, largest, host=host)
         setup = self.setup
         if setup.offloads_optimizer and not host and setup.optimizer.is_fused_adam:

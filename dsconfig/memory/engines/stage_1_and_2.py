@@ -76,7 +76,7 @@ class DeepSpeedZeroOptimizer(Engine):
 
     # ------------------------------------------------------------ load
     def _load(self) -> None:
-        """Flatten the weights beside the originals, then clone this rank's partition and cast it."""
+        """Flatten the weights next to the originals, then clone this rank's partition and cast it."""
         self.build()
         setup, ledger, numel, on_host = (
             self.setup,
@@ -109,8 +109,8 @@ class DeepSpeedZeroOptimizer(Engine):
     def _fits_on_gpu(self, padded: int, copied: int) -> bool:
         """Return whether a flat copy of the weights fits on the GPU (`flatten_on_accelerator`, since 0.19.0).
 
-        DeepSpeed compares with the device's `available_memory`. The estimate does the same, after subtracting the
-        headroom of the upper bound.
+        DeepSpeed compares the copy with the device's `available_memory`, from which the estimate subtracts the headroom
+        of the upper bound.
         """
         needed = self.ledger.rank.total + self.setup.itemsize * padded + copied
         if self.setup.gpu_limit is None or add_slack(needed) <= self.setup.gpu_limit:
@@ -142,7 +142,10 @@ class DeepSpeedZeroOptimizer(Engine):
         ledger.allocate(MASTER, 0 if is_cast else setup.master_itemsize * numel)
 
     def _staging_bytes(self) -> int:
-        """Return the host bytes beyond master weights and states, since 0.17 including a 16-bit partition."""
+        """Return the host bytes in addition to master weights and states.
+
+        Since 0.17 they include a 16-bit partition.
+        """
         return self.setup.itemsize * (
             self.largest_numel
             + (self.partition.numel if self.setup.quirks.offload_keeps_bit16_partition_on_host else 0)
@@ -211,7 +214,7 @@ class DeepSpeedZeroOptimizer(Engine):
             self._allocate_buckets()
 
     def _receive_gradient(self, weight: ModelParameter, count: int) -> None:
-        """Add a gradient to its bucket, which is reduced once the next gradient no longer fits."""
+        """Add a gradient to its bucket, which is reduced when the next gradient no longer fits."""
         self._allocate_buckets()
         setup = self.setup
         if self.casts_each_grad or self.has_grad_lists:
@@ -232,7 +235,7 @@ class DeepSpeedZeroOptimizer(Engine):
         return self.setup.stage == 2 or self.is_boundary or reduces_always
 
     def _allocate_buckets(self) -> None:
-        """Allocate the buckets on arrival of the first gradient (`setup_buckets`)."""
+        """Allocate the buckets when the first gradient arrives (`setup_buckets`)."""
         if self.has_buckets:
             return
         self.has_buckets, self.reduce_count = True, 0
@@ -325,7 +328,7 @@ class DeepSpeedZeroOptimizer(Engine):
         self.oversized_bytes = 0
 
     def _average_bucket(self, weights: list[ModelParameter], comm_itemsize: int) -> None:
-        """Reduce a bucket slice by slice, flattened first if several ranks own it (`average_tensor`)."""
+        """Reduce a bucket slice by slice, or flattened if several ranks own a slice (`average_tensor`)."""
         setup, ledger = self.setup, self.ledger
         itemsize, total = self.buffer_itemsize, sum(weight.numel for weight in weights)
         for index, (members, partition, _) in enumerate(self.groups if self.has_compact_grads else ()):
@@ -464,8 +467,7 @@ class DeepSpeedZeroOptimizer(Engine):
     def keeps_other_ranks_grads(self) -> bool:
         """Whether gradients of other ranks' partitions stay allocated until the step.
 
-        If gradients are cast one by one, only gradients larger than a bucket stay, which are cloned for the
-        host.
+        If gradients are cast one by one, only those larger than a bucket stay, as clones for the host.
         """
         keeps_list = (
             self.has_grad_lists
@@ -504,7 +506,7 @@ class DeepSpeedZeroOptimizer(Engine):
             self.unbucketed_grads.clear()
 
     def _step_group(self, index: int, partition: FlatPartition, grad_bytes: int) -> None:
-        """Update one parameter group, whose gradients have `grad_bytes` bytes."""
+        """Update one parameter group, whose gradients occupy `grad_bytes` bytes."""
         setup, ledger, numel = self.setup, self.ledger, partition.numel
         compact_bytes = self.compact_grad_bytes.pop(index, 0)
         if setup.offloads_optimizer or compact_bytes:

@@ -1,7 +1,7 @@
 """AutoEP: experts are distributed over ranks, which exchange tokens (DeepSpeed's `auto_ep_layer.py`).
 
-How many tokens reach a rank is known only in training. The estimate assumes as many as the rank sends, times
-`expert_imbalance`.
+The number of tokens that a rank receives is known only in training. The estimate assumes the number that it sends,
+times `expert_imbalance`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def dispatch_tokens(
     y: ActivationTensor,
     rows: int,
 ) -> ActivationTensor:
-    """Send the tokens to their experts' ranks, apply the experts, and send the outputs back."""
+    """Send the tokens to the ranks of their experts, apply the experts, and send the outputs back."""
     num_routed, hidden, itemsize = rows * arch.num_experts_per_tok, arch.hidden_size, tape.itemsize
     top_scores = _route_tokens(tape, arch, layer, y, rows)
     sort_order, token_indices, tokens_per_expert = (
@@ -158,7 +158,7 @@ def _exchange_tokens(
 
 
 class AutoEP(Feature):
-    """The AutoEP feature, which replaces MoE blocks with experts that are divided among expert-parallel ranks."""
+    """The AutoEP feature, which replaces MoE blocks with experts distributed over expert-parallel ranks."""
 
     def shard_model(self) -> None:
         """Replace the MoE blocks layer by layer; the original experts are freed at the end."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def rank_architecture(arch: Architecture, sharing: TensorParallelSettings) -> Architecture:
-    """Return the architecture with the dimensions of one rank's shards."""
+    """Return an architecture with the dimensions of one rank's shards."""
     ranks = sharing.size
     return arch._replace(
         num_heads=arch.num_heads // ranks,
@@ -25,11 +25,11 @@ def rank_architecture(arch: Architecture, sharing: TensorParallelSettings) -> Ar
 
 
 def tensor_parallel_collectives(arch: Architecture, batch: MicroBatch) -> list[ModelCollective]:
-    """Return the collectives of a micro batch that tensor parallelism causes, as measured.
+    """Return the collectives per micro batch that tensor parallelism causes.
 
-    The forward pass sums the outputs of `o_proj` and `down_proj` and gathers the logits. The backward pass
-    sums five input gradients per layer (q, k, v, gate and up), and that of the head. A recomputed layer stops
-    before the sum of `down_proj`.
+    The forward pass sums the outputs of `o_proj` and `down_proj` and gathers the logits. The backward pass sums five
+    input gradients per layer (q, k, v, gate and up), and that of the head. The recomputation of a layer stops before
+    the sum of `down_proj`. The counts were measured.
     """
     sharing, rows, layers = (
         batch.tensor_parallel,
@@ -63,7 +63,7 @@ class AutoTP(Feature):
     """The AutoTP feature, which gives each tensor-parallel rank a shard of every linear layer."""
 
     def build(self) -> bool:
-        """Shard the linear layers, which reach the device in their original dtype and are cast there."""
+        """Shard the linear layers, which are moved to the device in their original dtype and cast there."""
         engine, ledger, weights = self.engine, self.ledger, self.engine.tape.weights
         built, itemsize = self.setup.build_itemsize, self.setup.itemsize
         ledger.allocate(BUILT, built * engine.model_numel, host=True)
@@ -88,7 +88,7 @@ class AutoTP(Feature):
 
 
 class AutoTPStage3(Feature):
-    """The AutoTP feature at stage 3, which partitions the tensor-parallel shards once more."""
+    """The AutoTP feature at stage 3, which partitions the tensor-parallel shards again."""
 
     engine: DeepSpeedZeroOptimizerStage3
 

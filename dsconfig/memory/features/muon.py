@@ -43,7 +43,7 @@ class MuonStage0(Feature):
         )
 
     def update_group(self, group: int, numel: int, *, host: bool) -> bool:  # noqa: ARG002
-        """Update one matrix after the other; each result stays referenced until the next is ready."""
+        """Update the matrices one by one; each result stays referenced until the next one is ready."""
         update_bytes, itemsize = 0, self.setup.master_itemsize
         for weight in () if self.setup.quirks.muon_has_its_own_adam else self.matrices:
             peak = muon_update_peak(self.setup, weight, itemsize)
@@ -90,7 +90,7 @@ class MuonBF16(Feature):
         return True
 
     def _update_matrices(self, partition: FlatPartition) -> None:
-        """Update one matrix after the other; each update and momentum stays referenced until the next is ready."""
+        """Update the matrices one by one; each update and momentum stays referenced until the next one is ready."""
         ledger = self.ledger
         update = momentum = 0
         for weight in partition.weights:
@@ -195,7 +195,7 @@ class MuonStage12(Feature):
             self._update_offloaded_matrices()
 
     def update_group(self, group: int, numel: int, *, host: bool) -> bool:  # noqa: ARG002
-        """Subtract the matrix updates, which have been computed already."""
+        """Subtract the matrix updates, which were computed before."""
         return self.has_matrix_group and group == 0
 
     # ------------------------------------------------------------ offload
@@ -223,7 +223,7 @@ class MuonStage12(Feature):
             yield batch
 
     def _use_buffer(self, batch: list[ModelParameter], tensors: int) -> tuple[int, int, int]:
-        """Take a buffer, and return its uncached bytes, the numel per chunk, and the number of chunks."""
+        """Take a buffer, and return the bytes it adds to the cache, the numel per chunk, and the number of chunks."""
         world, itemsize = self.setup.dp_world_size, self.setup.master_itemsize
         max_numel = max(_numel_by_rank(self.engine.partition_by_weight[batch[0]][0], batch))
         chunk = min(max_numel, max(1, MAX_BUFFER_BYTES // ((world + 1) * tensors * itemsize)))
@@ -272,7 +272,7 @@ UNLIMITED = 1 << 60
 
 
 class MuonStage3(Feature):
-    """Muon at stage 3, which gathers matrices bucket by bucket, each rank updating one at a time."""
+    """Muon at stage 3: matrices are gathered bucket by bucket, and each rank updates one at a time."""
 
     engine: DeepSpeedZeroOptimizerStage3
 
@@ -310,15 +310,15 @@ class MuonStage3(Feature):
         return self.setup.comm_itemsize * numel if group < self.matrix_group_count else default
 
     def creates_states_with_masters(self, group: int) -> bool:
-        """Return whether a group's states are created before the first step, which is true for momenta."""
+        """Return whether a group's states are created with the master weights, as momenta are."""
         return group < self.matrix_group_count
 
     def update_group(self, group: int, numel: int, *, host: bool) -> bool:  # noqa: ARG002
-        """Subtract the matrix updates, which have been computed already."""
+        """Subtract the matrix updates, which were computed before."""
         return group < self.matrix_group_count
 
     def _use_buffer(self, chunk: list[ModelParameter]) -> int:
-        """Take a buffer for a chunk from the cache, and return its uncached bytes.
+        """Take a buffer for a chunk from the cache, and return the bytes that it adds to the cache.
 
         Offloaded momenta share the buffer with the gradients.
         """
@@ -332,7 +332,7 @@ class MuonStage3(Feature):
         )
 
     def _gather_parts(self, chunk: list[ModelParameter]) -> int:
-        """Gather gradients or momenta, or both if offloaded, and return the bytes of the result."""
+        """Gather gradients, momenta, or both if offloaded, and return the bytes of the result."""
         setup, local_numel = self.setup, sum(map(self.engine.shard_numel, chunk))
         itemsize, count = (
             (setup.grad_accum_itemsize, 2 * local_numel)
@@ -445,7 +445,7 @@ class MuonStage3(Feature):
 
 
 def muon_feature(setup: EngineSetup) -> type[Feature]:
-    """Return the class that simulates Muon with the engine of a setup."""
+    """Return the class that simulates Muon in a setup's engine."""
     if setup.stage == 3:
         return MuonStage3
     if setup.uses_bf16_optimizer:
@@ -468,7 +468,7 @@ class GatherBufferCache:
         self.cached: OrderedDict[Hashable, int] = OrderedDict()
 
     def use(self, key: Hashable, count: int) -> int:
-        """Take a buffer from the cache or allocate one, and return the bytes that were not cached."""
+        """Take a buffer from the cache, or allocate one, and return the bytes that were allocated."""
         if key in self.cached:
             self.cached.move_to_end(key)
             return 0

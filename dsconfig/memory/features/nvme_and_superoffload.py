@@ -53,7 +53,7 @@ class NvmeOffload(Feature):
             raise stop_error(f"where {key} is {buffer_numel:,}", why, "use at least that many")
 
     def _in_memory(self) -> set[ModelParameter]:
-        """Return the parameters whose sub-groups are in the flat buffer, not on NVMe."""
+        """Return the parameters whose sub-groups are in the flat buffer rather than on NVMe."""
         in_memory, offset = set[ModelParameter](), 0
         for members, size in zip(self.members, self.sizes, strict=True):
             offset += size
@@ -62,7 +62,7 @@ class NvmeOffload(Feature):
         return in_memory
 
     def is_on_nvme(self, weight: ModelParameter) -> bool:
-        """Return whether a new shard is large enough for NVMe, even if it is moved back to memory later."""
+        """Return whether a new shard is large enough to be on NVMe, even if it is moved back to memory later."""
         swapping = self.setup.nvme
         large = self.setup.itemsize * self.engine.shard_numel(weight) >= swapping.min_swap_bytes
         return large and swapping.param_buffer_size > 0
@@ -87,7 +87,7 @@ class NvmeOffload(Feature):
         )
 
     def _optimizer_buffer_bytes(self) -> int:
-        """Return the bytes of one `SwapBufferManager` buffer, which fits the largest sub-group."""
+        """Return the bytes of one `SwapBufferManager` buffer, which holds the largest sub-group."""
         return self.setup.master_itemsize * self.setup.nvme.aligned_numel(
             max(self.sizes, default=0), self.setup.master_itemsize
         )
@@ -119,7 +119,7 @@ class NvmeOffload(Feature):
         return True
 
     def allocate_at_rest(self) -> None:
-        """Allocate all buffers; a pipelined swapper also keeps new states until the second step reads them."""
+        """Allocate all buffers, and for a pipelined swapper, the new states that it keeps until the second step."""
         self.ledger.allocate(SWAP_BUFFERS, self._param_buffer_bytes(), host=True)
         self.before_masters()
         self.ledger.allocate(STATES, self._pipelined_state_bytes(), host=True)
@@ -135,7 +135,7 @@ class NvmeOffload(Feature):
         self.ledger.allocate(SWAP_BUFFERS, count, host=True)
 
     def swap_out_masters(self, group: int, count: int) -> None:
-        """Write master weights through a buffer, assembling parameters on NVMe first."""
+        """Write master weights through a buffer, assembling parameters that are on NVMe first."""
         if self.on_nvme.intersection(self.members[group]):
             self.ledger.allocate_briefly(TEMPORARY, count, host=True)
 
@@ -210,7 +210,7 @@ class SuperOffload(Feature):
         return True
 
     def pinned_padding(self) -> int:
-        """Return the padding of pinned tensors, including freed blocks that torch's pinned-memory cache keeps."""
+        """Return the padding of pinned tensors, including freed blocks in torch's cache of pinned memory."""
         setup = self.setup
         # `SimpleQueue.put` moves tensors to shared memory; the pinned block stays in torch's cache.
         moved_blocks = [

@@ -1,4 +1,4 @@
-"""ZeRO++ quantized gradients at stage 3, reduced as int4 first within a node and then between nodes."""
+"""ZeRO++ quantized gradients at stage 3, which are reduced as int4, first within a node and then between nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class QuantizedGradients(Feature):
     engine: DeepSpeedZeroOptimizerStage3
 
     def reduce(self, weights: list[ModelParameter], comm_itemsize: int) -> bool:
-        """Reduce a bucket with `all_to_all_quant_reduce`, or return False on one node to leave it to the engine."""
+        """Reduce a bucket with `all_to_all_quant_reduce`; on a single node, return False to leave it to the engine."""
         setup, ledger, engine = self.setup, self.ledger, self.engine
         if not engine.ranks_of(weights[0]) > setup.gpus_per_node > 0:
             return False

@@ -1,4 +1,4 @@
-"""Ulysses sequence parallelism, in which ranks exchange sequence shards for heads (`UlyssesSPAttentionHF`)."""
+"""Ulysses sequence parallelism, in which ranks exchange shards of the sequence for heads (`UlyssesSPAttentionHF`)."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _gather_heads(
 def _all_to_all_collectives(
     batch: MicroBatch, name: str, numel: int, itemsize: int, *, has_backward: bool
 ) -> list[ModelCollective]:
-    """Return a collective of the forward pass, its counterpart in the backward pass, and one more if recomputed."""
+    """Return an all-to-all of the forward pass, its counterpart in the backward pass, and one for recomputation."""
     backward_calls = has_backward + batch.gradient_checkpointing
     return [
         ModelCollective(name, "forward", 1, numel, itemsize, batch.sp_size),

@@ -1,4 +1,4 @@
-"""ZenFlow at stages 1 to 3, which updates selected columns on the GPU and all others on the host."""
+"""ZenFlow at stages 1 to 3, which updates selected columns on the GPU and all other columns on the host."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ColumnSlice(NamedTuple):
 
 
 def selected_column_count(selection: ZenFlowSettings, num_columns: int) -> int:
-    """Return the number of selected columns out of `num_columns`, which is -1 for a part of a single column."""
+    """Return how many of `num_columns` columns are selected; `num_columns` is -1 for a part of a single column."""
     return max(1, int(num_columns * selection.topk_ratio)) if num_columns else 0
 
 
@@ -78,7 +78,7 @@ def update_selected_columns(
 
 
 class ZenFlowStage12(Feature):
-    """`ZenFlowZeroOptimizer`, with which each rank updates the selected columns of all parameters."""
+    """`ZenFlowZeroOptimizer`, in which each rank updates the selected columns of all parameters."""
 
     engine: DeepSpeedZeroOptimizer
 
@@ -110,7 +110,7 @@ class ZenFlowStage12(Feature):
         return self.setup.itemsize * sum(weight.numel for weight in weights if len(weight.shape) == 2)
 
     def load(self) -> None:
-        """Allocate the memory that is shared with the optimizer process, which starts in the first step."""
+        """Allocate the memory shared with the optimizer process, which starts in the first step."""
         if self.settings.overlap_step:
             numel = self.engine.partition.numel
             self.ledger.allocate(OFFLOADED, 2 * self.setup.master_itemsize * numel, host=True)
@@ -126,11 +126,11 @@ class ZenFlowStage12(Feature):
             ledger.allocate(OFFLOADED, setup.master_itemsize * self.engine.partition.numel, host=True)
 
     def state_bytes(self, group: int, numel: int, default: int) -> int:  # noqa: ARG002
-        """Return the bytes of a group's states; the optimizer process alternates between two copies."""
+        """Return the bytes of a group's states, of which the optimizer process alternates between two copies."""
         return default * (2 if self.settings.overlap_step else 1)
 
     def _index_bytes(self, weights: list[ModelParameter]) -> int:
-        """Return the bytes of column indices; those of several slices are also concatenated into a copy."""
+        """Return the bytes of column indices; indices of several slices are also concatenated into a copy."""
         # Column indices are int32.
         index_bytes = 0
         for weight in weights:
@@ -139,7 +139,7 @@ class ZenFlowStage12(Feature):
         return index_bytes
 
     def pinned_padding(self) -> int:
-        """Return the padding of pinned tensors, including freed blocks that torch's pinned-memory cache keeps."""
+        """Return the padding of pinned tensors, including freed blocks in torch's cache of pinned memory."""
         setup, padding = self.setup, 0
         if self.settings.overlap_step:
             moved_copies = setup.pins_optimizer + (
@@ -218,7 +218,7 @@ class ZenFlowStage12(Feature):
         ledger.free(SELECTED, buffer)
 
     def _copy_selected_weights(self, weights: list[ModelParameter]) -> None:
-        """Save the selected weights, so that the update on the host cannot overwrite them (`temp_copy_param`)."""
+        """Save the selected weights, so that the host's update does not overwrite them (`temp_copy_param`)."""
         offload = self.settings.offload_states
         for weight in weights:
             count = self.setup.itemsize * self.selected[weight]
@@ -245,7 +245,7 @@ class ZenFlowStage12(Feature):
     def _restore_selected_weights(self, weights: list[ModelParameter]) -> int:
         """Copy the saved weights back one by one, and return the bytes that remain referenced.
 
-        The bytes belong to the last copy and to the columns that the copy was written to.
+        These are the bytes of the last copy, and of the columns that it was written to.
         """
         last = 0
         for weight in weights:
@@ -256,7 +256,7 @@ class ZenFlowStage12(Feature):
         return last
 
     def _parameters_updated_together(self) -> list[list[ModelParameter]]:
-        """Group the parameters whose states are loaded together, which is all of them on the GPU."""
+        """Group the parameters whose states are loaded together; on the GPU, all are in one group."""
         if not self.settings.offload_states:
             return [self.trainable]
         buckets, count = [list[ModelParameter]()], 0
@@ -294,9 +294,9 @@ class ZenFlowStage3(Feature):
         """Number of selected elements in each shard."""
 
     def _count_columns(self, weight: ModelParameter) -> tuple[int, int]:
-        """Return how many complete columns and how many selected columns a shard has.
+        """Return the numbers of complete columns and of selected columns in a shard.
 
-        The gradients decide which columns are selected; the estimate assumes an even share for each rank.
+        The gradients decide which columns are selected; the estimate assumes that each rank has an equal share.
         """
         ranks, rows, shard = self.engine.ranks_of(weight), weight.shape[0], self.engine.shard_numel(weight)
         ends = [min(shard * (rank + 1), weight.numel) // rows for rank in range(ranks)]
@@ -334,11 +334,11 @@ class ZenFlowStage3(Feature):
             ledger.allocate(STALE, setup.master_itemsize * self.engine.trainable_shard_numel, host=True)
 
     def state_bytes(self, group: int, numel: int, default: int) -> int:  # noqa: ARG002
-        """Return the bytes of a group's states; the optimizer process alternates between two copies."""
+        """Return the bytes of a group's states, of which the optimizer process alternates between two copies."""
         return default * (2 if self.settings.overlap_step else 1)
 
     def pinned_padding(self) -> int:
-        """Return the padding of pinned tensors, including freed blocks that torch's pinned-memory cache keeps."""
+        """Return the padding of pinned tensors, including freed blocks in torch's cache of pinned memory."""
         setup, padding = self.setup, 0
         if self.settings.overlap_step:
             padding += setup.pins_optimizer * setup.master_itemsize * self.engine.trainable_shard_numel

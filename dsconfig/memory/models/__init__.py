@@ -1,1 +1,1 @@
-"""Model families: their modules, in the order of `named_parameters()`, and their forward pass."""
+"""Model families: their modules, in the order of `named_parameters()`, and their forward passes."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class RepeatedBlock(NamedTuple):
-    """The weight matrices of a block, and how often the block is repeated."""
+    """The weight matrices of a block, and how often it is repeated."""
 
     name: str
     repeats: int
@@ -40,7 +40,7 @@ class LatentAttention(NamedTuple):
 
 
 class Tower(NamedTuple):
-    """An image or audio encoder, whose outputs become tokens of the language model."""
+    """An image or audio encoder whose outputs become tokens of the language model."""
 
     name: str
     """Path of the encoder's module."""
@@ -174,14 +174,14 @@ class Architecture(NamedTuple):
 
     @property
     def variant(self) -> DecoderVariant:
-        """How the decoder's model type differs from Llama."""
+        """How the model type of the decoder differs from Llama."""
         from dsconfig.memory.models.decoder_model_types import DECODER_VARIANTS, LLAMA
 
         return DECODER_VARIANTS.get(self.name, LLAMA)
 
 
 class MicroBatch(NamedTuple):
-    """The size of one micro batch, and how the training script computes it."""
+    """The size of a micro batch, and how the training script computes its loss."""
 
     micro_batch_size: int
     sequence_length: int

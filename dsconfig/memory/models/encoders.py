@@ -60,7 +60,7 @@ class BertLayer:
 
 
 class BertEmbeddings:
-    """The word, position and token type embeddings of BERT; RoBERTa registers positions last."""
+    """The word, position and token type embeddings of BERT; RoBERTa registers the positions last."""
 
     def __init__(self, tape: ForwardTape, arch: Architecture, prefix: str) -> None:
         hidden = arch.hidden_size

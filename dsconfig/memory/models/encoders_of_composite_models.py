@@ -53,7 +53,7 @@ TEXT_DEFAULTS: Mapping[str, Config] = {
 
 
 def text_config(config: Config) -> Config:
-    """Return the text model's section of the config, or the whole `config.json` if it has none."""
+    """Return the section of the text model, or the whole `config.json` if it has none."""
     text = next((config[key] for key in TEXT_SECTIONS if isinstance(config.get(key), Mapping)), config)
     assert isinstance(text, Mapping)
     kind = str(text.get("model_type") or config.get("model_type"))
@@ -68,7 +68,7 @@ def text_config(config: Config) -> Config:
 
 
 def text_kind(config: Config) -> str:
-    """Return the supported decoder type to which the text model belongs, or else its model type."""
+    """Return the supported decoder type of the text model, or else its model type."""
     text = text_config(config)
     kind = str(text.get("model_type") or "")
     if text.get("model_type") == config.get("model_type"):  # Qwen2-VL, whose file has no text section
@@ -259,7 +259,7 @@ def _qwen2_5_vl(_: Config, vision: Config, text: int) -> Tower:
 
 
 def _with_merger(tower: Tower, text: int) -> Tower:
-    """Return the encoder with Qwen's merger: a norm, and two linear layers over the merged patches."""
+    """Return the encoder with Qwen's merger: a norm and two linear layers over the merged patches."""
     wide = tower.hidden_size * tower.merged_patches
     return tower._replace(
         projector=((wide, wide, True), (text, wide, True)), projector_norm=tower.hidden_size

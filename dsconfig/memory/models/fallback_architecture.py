@@ -1,4 +1,4 @@
-"""Estimate the parameters of a model with unknown layers from the keys that most `config.json` files have."""
+"""Estimate the parameters of a model whose layers are unknown, from keys that most `config.json` files have."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ DEPTH = 4
 
 
 def generic_architecture(config: Mapping[str, Json]) -> Architecture | None:
-    """Return the generic transformer of a language model, or None for other models or missing sizes."""
+    """Return a generic transformer for a language model, or None for other models or if sizes are missing."""
     config = _merge_size_sections(config)
     text = next((config[key] for key in TEXT if isinstance(config.get(key), Mapping)), config)
     if isinstance(text.get("text_config"), Mapping):  # Qwen Omni
@@ -175,7 +175,7 @@ def _default_length(text: Mapping[str, Json]) -> int:
 
 
 def _exact(config: Mapping[str, Json]) -> int:
-    """Return the exact number of parameters, or 0 if it is unknown or a size is missing or invalid."""
+    """Return the exact number of parameters, or 0 if it is unknown, or a size is missing or invalid."""
     try:
         return exact_parameters(config)
     except InvalidModelError:
@@ -197,7 +197,7 @@ def _has_rms_norms(text: Mapping[str, Json]) -> bool:
 def _with_other_weights(
     config: Mapping[str, Json], text: Mapping[str, Json], arch: Architecture
 ) -> Architecture:
-    """Add the weights that the layers lack compared with the exact number of parameters, if known."""
+    """Add weights to the layers until they have the exact number of parameters, if it is known."""
     from dsconfig.memory.models.generic_transformer import parameter_count
 
     try:
@@ -217,7 +217,7 @@ def _head_keys(config: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def _merge_size_sections(config: Mapping[str, Json]) -> Mapping[str, Json]:
-    """Merge the sections that only group the model's own sizes into the config (DBRX, MPT)."""
+    """Merge sections that only group the model's sizes into the config itself (DBRX, MPT)."""
     sections = [config[key] for key in GROUPS if isinstance(config.get(key), Mapping)]
     merged = {**TEXT_DEFAULTS.get(str(config.get("model_type")), {}), **config}
     for section in sections:
@@ -228,8 +228,8 @@ def _merge_size_sections(config: Mapping[str, Json]) -> Mapping[str, Json]:
 def parameter_only_architecture(config: Mapping[str, Json]) -> Architecture | None:
     """Count the parameters of a `config.json` by its common keys; return None if sizes are missing.
 
-    Nested configs (`text_config`, `vision_config`) are counted too. Biases, norms and unusual modules are not,
-    so the count is approximate.
+    Nested configs (`text_config`, `vision_config`) are included. Biases, norms and unusual modules are not, so the
+    count is approximate.
     """
     blocks = tuple(_blocks_of(config, DEPTH))
     if not blocks:
@@ -250,7 +250,7 @@ def architecture_of_blocks(blocks: tuple[RepeatedBlock, ...], name: str) -> Arch
 def architecture_of_count(parameters: int) -> Architecture:
     """Return an architecture with this many parameters, in layers of a typical size.
 
-    A transformer layer has about 12·h² parameters, and models have about h/128 layers.
+    A transformer layer has about 12·h² parameters, and a model has about h/128 layers, where h is the hidden size.
     """
     hidden = max(64, round((128 * parameters / 12) ** (1 / 3) / 64) * 64)
     vocabulary = min(32_000, parameters // (4 * hidden) + 1)
@@ -351,7 +351,7 @@ def _transformer_blocks(config: Mapping[str, Json]) -> Iterator[RepeatedBlock]:
 
 
 def _has_untied_head(config: Mapping[str, Json]) -> bool:
-    """Return whether the output projection has its own weights; `config.json` omits defaults of the class."""
+    """Return whether the output projection has its own weights; `config.json` omits class defaults."""
     is_tied = config.get("tie_word_embeddings")
     if config.get("model_type") in ALWAYS_TIED:
         return False
@@ -435,7 +435,7 @@ def _intermediate_size(config: Mapping[str, Json], hidden: int) -> int:
 
 
 def _is_gated(config: Mapping[str, Json]) -> bool:
-    """Return whether the MLP has a gate, as it has in models with RMS norms."""
+    """Return whether the MLP has a gate, as in models with RMS norms."""
     names = [config.get(key) for key in ("hidden_act", "activation_function", "feed_forward_proj")]
     if any(str(name).lower() in UNGATED for name in names):
         return False

@@ -73,7 +73,7 @@ def decoder(config: Mapping[str, Json], kind: str) -> Architecture:
 
 
 def _reject_other_layers(config: Mapping[str, Json], variant: DecoderVariant) -> None:
-    """Reject a config whose layers differ from the usual ones of its model type."""
+    """Reject a config whose layers differ from those that its model type usually has."""
     activation = config.get("hidden_act")
     if variant.activation == "relu2" and activation not in (None, "relu2"):
         raise NotModelledError(
@@ -156,7 +156,7 @@ def _dense_layers(config: Mapping[str, Json], layers: int) -> tuple[int, ...]:
 def _with_sliding_window(
     config: Mapping[str, Json], variant: DecoderVariant, arch: Architecture
 ) -> Architecture:
-    """Return the architecture with its sliding-window layers."""
+    """Return the architecture with the indices of its sliding-window layers."""
     window, size = variant.window_layers, config.get("sliding_window", variant.sliding_window)
     if (
         not window
@@ -204,7 +204,7 @@ def _default_sliding_layers(
 def _with_unrotated_layers(
     config: Mapping[str, Json], variant: DecoderVariant, arch: Architecture
 ) -> Architecture:
-    """Return the architecture with its layers that lack rotary embeddings."""
+    """Return the architecture with the indices of layers that have no rotary embeddings."""
     numbers = range(arch.num_layers)
     if variant.unrotated_layers == "every fourth":
         flags = config.get("no_rope_layers")
@@ -248,7 +248,7 @@ def architecture_of(config: Mapping[str, Json]) -> Architecture:
 
 
 def _advise_on_unsupported_model(config: Mapping[str, Json]) -> str:
-    """Return advice on what to do about an unsupported model."""
+    """Return advice for a model that is not supported."""
     text = config.get("text_config")
     kind = text.get("model_type") if isinstance(text, Mapping) else None
     if kind in FAMILIES:

@@ -1,7 +1,7 @@
-"""A generic transformer for model types without a module of their own, derived from the sizes alone.
+"""A generic transformer, derived from sizes alone, for model types without a module of their own.
 
-Each block has a norm, attention, a norm and an MLP or experts, as almost all models do. Other parts of a type are not
-known, so its activations are approximate (`APPROXIMATION`).
+Each block has a norm, attention, a norm and an MLP or experts, as almost all models do. Other parts of a model are
+unknown, so its activations are approximate (`APPROXIMATION`).
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class GenericBlock:
 
 
 def num_norms(block: RepeatedBlock) -> int:
-    """Return the number of norms in a layer, one per part; parallel attention and mixer share one (Falcon H1)."""
+    """Return the number of norms in a layer: one per part, but one for parallel attention and mixer (Falcon H1)."""
     names = [name for name, _, _ in block.weights]
     attentions, has_mixer = names.count("o_proj"), "in_proj" in names
     return max(attentions, has_mixer) + ("down_proj" in names or "router" in names)
@@ -163,7 +163,7 @@ def build(arch: Architecture, batch: MicroBatch) -> ForwardTape:
 
 
 def _with_generic_targets(adapter: LoraAdapter | None, arch: Architecture) -> LoraAdapter | None:
-    """Return the adapter with generic target names if the model has none of its targets."""
+    """Return an adapter with generic target names if the model has none of its targets."""
     names = {name for block in arch.weight_blocks for name, _, _ in block.weights}
     if adapter is None or not adapter.targets or adapter.targets & names:
         return adapter
@@ -178,7 +178,7 @@ def _encode(
     heads: AttentionHeads,
     batch: MicroBatch,
 ) -> ActivationTensor:
-    """Record the encoder, whose length differs from the decoder's; cross attention reads its output."""
+    """Record the encoder, whose sequence length differs from the decoder's, and whose output cross attention reads."""
     heads = heads._replace(sequence_length=arch.encoder_length)
     features = tape.tensor(heads.num_tokens * arch.hidden_size, requires_grad=False)
     x = tape.op([], features)
@@ -189,12 +189,12 @@ def _encode(
 
 
 def _passes(arch: Architecture, blocks: int) -> int:
-    """Return how often the layers run, which is once unless layers share weights (ALBERT)."""
+    """Return how often the layers run: once, unless layers share weights (ALBERT)."""
     return arch.num_layers // blocks if arch.name == "albert" and blocks else 1
 
 
 def _with_other(tape: ForwardTape, module: Module, x: ActivationTensor) -> ActivationTensor:
-    """Add the output of the weights whose individual tensors are unknown to `x`."""
+    """Add to `x` the output of the weights whose individual tensors are unknown."""
     with tape.record_module(module, x):
         features = tape.op([], tape.tensor(0), weights=module.weights)
         return tape.op([x, features], tape.tensor(x.numel, x.itemsize), shares_grad=True)
@@ -279,8 +279,8 @@ def _mixer(
 ) -> ActivationTensor:
     """Record a Mamba mixer, linear attention or convolution.
 
-    Parts of the projection go through a convolution, an activation and the scan, whose output a gate multiplies
-    (`MambaMixer`, `Qwen3NextGatedDeltaNet`, `Lfm2ShortConv`).
+    Parts of the projection go through a convolution, an activation and the scan, and a gate multiplies the output of
+    the scan (`MambaMixer`, `Qwen3NextGatedDeltaNet`, `Lfm2ShortConv`).
     """
     width = block.shapes["out_proj"][1]
     into, out = block.take("in_proj"), block.take("out_proj")

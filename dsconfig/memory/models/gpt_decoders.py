@@ -124,7 +124,7 @@ def record_gpt2_block(
 def fused_attention(
     tape: ForwardTape, batch: MicroBatch, heads: AttentionHeads, qkv: ActivationTensor
 ) -> ActivationTensor:
-    """Record attention on views of the fused QKV tensor, which stays allocated as a whole."""
+    """Record attention on views of the fused QKV tensor, all of which stays allocated."""
     if batch.attn_implementation == "eager":
         qkv_parts = [tape.op([qkv], tape.tensor(qkv.numel // 3, qkv.itemsize)) for _ in range(3)]
         return attention(tape, batch.attn_implementation, heads, qkv_parts[0], qkv_parts[1], qkv_parts[2])
@@ -207,7 +207,7 @@ def record_gpt_neox_layer(
     x: ActivationTensor,
     mask: ActivationTensor | None,
 ) -> ActivationTensor:
-    """Record one GPT-NeoX layer, whose attention and MLP run in parallel or in sequence."""
+    """Record one GPT-NeoX layer, in which attention and MLP run in parallel or in sequence."""
     rows, hidden = heads.num_tokens, arch.hidden_size
     with tape.record_module(layer.module, x), tape.checkpoint(x, batch.gradient_checkpointing):
         y = layer_norm(tape, layer.input_norm, x, rows)

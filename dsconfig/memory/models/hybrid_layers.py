@@ -70,7 +70,7 @@ def _experts(hidden: int, number: int, wide: int, shared: int = 0) -> Weights:
 
 
 def _mamba(hidden: int, inner: int, states: int, rank: int, kernel: int, norms: int = 0) -> Weights:
-    """Return the weights of `MambaMixer`, where A, D, the convolution and the bias of the step size are vectors."""
+    """Return the weights of `MambaMixer`; A, D, the convolution and the bias of the step size are vectors."""
     other = inner * (states + kernel + 3) + norms
     return (
         ("in_proj", 2 * inner, hidden),
@@ -86,7 +86,7 @@ def _mamba2(
 ) -> Weights:
     """Return the weights of `Mamba2Mixer`.
 
-    One projection computes gate, input, B, C and step sizes; A, D and biases have one element per head.
+    A single projection computes the gate, input, B, C and step sizes; A, D and biases have one element per head.
     """
     convolved = inner + 2 * groups * states
     other = convolved * (kernel + 1) + 3 * heads + norm
@@ -101,7 +101,7 @@ def _convolution(hidden: int, kernel: int) -> Weights:
 def _gated_delta(config: Config) -> Weights:
     """Return the weights of `Qwen3NextGatedDeltaNet`.
 
-    They are projections of queries, keys, values and gates, a convolution, and a norm of heads.
+    These are projections for queries, keys, values and gates, a convolution, and a norm per head.
     """
     hidden, heads = count(config, "hidden_size"), count(config, "linear_num_value_heads", 32)
     size = count(config, "linear_value_head_dim", 128)
@@ -113,14 +113,14 @@ def _gated_delta(config: Config) -> Weights:
 
 
 def _merged(*parts: Weights) -> Weights:
-    """Merge the parts of a layer, combining their remaining tensors into one."""
+    """Merge parts of a layer; the tensors that are not matrices are combined into one."""
     weights = [weight for part in parts for weight in part if weight[0] != OTHER]
     other = sum(weight[2] for part in parts for weight in part if weight[0] == OTHER)
     return (*weights, *_other(other))
 
 
 def _kinds(config: Config, layers: int, default: Iterable[str]) -> list[str]:
-    """Return `layer_types`, or the layer types that the model class computes by default."""
+    """Return `layer_types`, or the layer types that the model class derives by default."""
     kinds = config.get("layer_types", config.get("layers_block_type"))
     if isinstance(kinds, list) and len(kinds) == layers:
         return [str(kind) for kind in kinds]
@@ -321,7 +321,7 @@ def _minimax_layers(config: Config) -> Layers:
 
 
 def _first(config: Config, key: str, default: int) -> int:
-    """Return a number from the config, or the first element if it is a list with one number per layer."""
+    """Return a number from the config, or the first element of a list with one number per layer."""
     value = config.get(key)
     return count({key: value[0]}, key) if isinstance(value, list) and value else count(config, key, default)
 
@@ -415,7 +415,7 @@ def _dbrx_layers(config: Config) -> Layers:
 
 
 def other_weights(config: Config) -> Iterator[int]:
-    """Yield the number of elements of each weight outside the layers, such as shared blocks and biases."""
+    """Yield the numel of each weight outside the layers, such as shared blocks and biases."""
     kind = config.get("model_type")
     if kind == "zamba2":
         yield _zamba2_shared(config)
@@ -440,7 +440,7 @@ def _zamba2_layers(config: Config) -> Layers:
 
 
 def _zamba2_shared(config: Config) -> int:
-    """Count the weights of the shared `Zamba2HybridLayer` blocks and of each layer's adapter."""
+    """Return the number of weights in the shared `Zamba2HybridLayer` blocks and in the adapter of each layer."""
     hidden, wide = count(config, "hidden_size", 2560), count(config, "intermediate_size", 4 * 2560)
     listed = config.get("hybrid_layer_ids")
     hybrids = len(listed) if isinstance(listed, list) else 0

@@ -1,4 +1,4 @@
-"""Presets with the sizes of published models, by name and by Hugging Face Hub name."""
+"""Presets with the sizes of published models, by name and by Hub name."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ def decoder_of_size(
     intermediate_size: int = 0,
     vocabulary: int = 0,
 ) -> Architecture:
-    """Return a Llama-like decoder of these sizes, choosing `intermediate_size` to match the parameters.
+    """Return a Llama-like decoder of these sizes, with an `intermediate_size` that matches the parameter count.
 
     Raises:
         ValueError: no model has these sizes.
@@ -269,7 +269,7 @@ def preset_of(name: str) -> Architecture | None:
 
 
 def similar_names(name: str) -> list[str]:
-    """Return known model names that are spelled like the given one."""
+    """Return known model names with a spelling similar to the given one."""
     from difflib import get_close_matches
 
     last = name.lower().rpartition("/")[2]
@@ -277,7 +277,7 @@ def similar_names(name: str) -> list[str]:
 
 
 def _alias_candidates(last: str) -> list[str]:
-    """Return the name as given, without training suffixes, and without its version."""
+    """Return a name as given, without training suffixes, and also without its version."""
     bare = _without_training_suffix(last)
     # `-v0.3` or `-2407` mark releases with the same sizes.
     plain = re.sub(r"-(v\d+(\.\d+)?|\d{4})(?=-|$)", "", bare)

@@ -224,7 +224,7 @@ class MoEBlock:
     def _route_in_fp32(
         self, tape: ForwardTape, arch: Architecture, y: ActivationTensor, rows: int
     ) -> ActivationTensor:
-        """Record `DeepseekV3TopkRouter`, which casts input and weight to fp32 and biases the choice of experts."""
+        """Record `DeepseekV3TopkRouter`, which casts input and weight to fp32 and adds a bias to choose experts."""
         num_routed, num_scores = rows * arch.num_experts_per_tok, rows * arch.num_experts
         weights = self.router.weights
         y_fp32 = cast_tensor(tape, y, 4)

@@ -1,7 +1,7 @@
-"""Exact parameter counts of the model types that are recorded as generic transformers.
+"""Exact parameter counts of model types that are recorded as generic transformers.
 
 The functions follow the `__init__` methods of Transformers 5 (`models/*/modeling_*.py`), with biases and norms.
-Parameters that the generic layers lack are added as one more tensor.
+Parameters that the generic layers lack are added as one tensor.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def exact_parameters(config: Config) -> int:
 
 
 def has_language_head(config: Config) -> bool:
-    """Return whether the class in `architectures` computes logits; assume so if the key is absent."""
+    """Return whether the class in `architectures` computes logits; if the key is absent, assume so."""
     names = config.get("architectures")
     if not isinstance(names, list) or not names:
         return True
@@ -38,7 +38,7 @@ def has_language_head(config: Config) -> bool:
 
 
 def default_length(config: Config) -> int:
-    """Return the number of positions of a model with an encoder; 0 for decoders.
+    """Return the number of positions of a model with an encoder, or 0 for a decoder.
 
     Raises:
         InvalidModelError: a size is invalid.
@@ -62,7 +62,7 @@ def _number(config: Config, *keys: str, default: int = 0) -> int:
 
 
 def _attention(hidden: int, inner: int, kv: int = 0, biases: int = 0) -> int:
-    """Count the parameters of four attention projections, including `biases` biased elements."""
+    """Return the number of parameters of four attention projections, with `biases` bias elements."""
     return 2 * hidden * inner + 2 * hidden * (kv or inner) + biases
 
 
@@ -71,7 +71,7 @@ def _mlp(hidden: int, wide: int, *, gated: bool = False, biased: bool = False) -
 
 
 def _post_norm_layer(hidden: int, wide: int) -> int:
-    """Count the parameters of a BERT layer."""
+    """Return the number of parameters of a BERT layer."""
     return _attention(hidden, hidden, biases=4 * hidden) + _mlp(hidden, wide, biased=True) + 4 * hidden
 
 
@@ -79,7 +79,7 @@ def _post_norm_layer(hidden: int, wide: int) -> int:
 
 
 def _head_of(config: Config, hidden: int, vocabulary: int, *, tied_width: int = 0) -> int:
-    """Count the parameters of an encoder's head: masked LM, classifier, discriminator or pooler."""
+    """Return the number of parameters of an encoder's head: masked LM, classifier, discriminator or pooler."""
     names = config.get("architectures")
     name = str(names[0]) if isinstance(names, list) and names else "ForMaskedLM"
     width = tied_width or hidden

@@ -1,4 +1,4 @@
-"""Select the module that records a model's forward pass, based on the model family."""
+"""Select the module that records the forward pass of a model family."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def record_forward_pass(arch: Architecture, batch: MicroBatch) -> ForwardTape:
     """Create a model and record its forward pass.
 
     Raises:
-        NotModelledError: the model has no estimate with this kind of parallelism.
+        NotModelledError: the model cannot be estimated with this kind of parallelism.
     """
     reject_model(arch, batch)
     if batch.tensor_parallel.size > 1:
@@ -76,7 +76,7 @@ def _record_tensor_parallel(arch: Architecture, batch: MicroBatch) -> ForwardTap
 
 
 def _build_parameters_only(arch: Architecture, batch: MicroBatch) -> ForwardTape:
-    """Create a model of which only the parameters are known: one module per weight of each block.
+    """Create a model whose layers are unknown: one module per weight of each block.
 
     The pass gathers and differentiates the weights in order, and has no activations.
     """
@@ -107,7 +107,7 @@ def _build_parameters_only(arch: Architecture, batch: MicroBatch) -> ForwardTape
 
 
 def _build_synthetic_mlp(arch: Architecture, batch: MicroBatch) -> ForwardTape:
-    """Create the synthetic model used for measurements: blocks of two linear layers with GELU and a residual."""
+    """Create the synthetic model that was measured: blocks of two linear layers with GELU and a residual."""
     tape = batch.new_tape()
     rows, hidden, intermediate_size = (
         batch.micro_batch_size * batch.sequence_length,

@@ -56,7 +56,7 @@ def format_value(value: Json) -> str:
 def rotary_dim(
     config: Mapping[str, Json], size: int, old_key: str = "partial_rotary_factor", default: float = 1
 ) -> int:
-    """Return how many elements of a head are rotated; `old_key` is the key used before Transformers 5."""
+    """Return how many elements of a head are rotated; `old_key` is the key in Transformers 4."""
     # Transformers 5 moved rotary settings to `rope_parameters`; older files use `rope_scaling` or top-level
     # keys.
     for section in (config.get("rope_scaling"), config.get("rope_parameters"), config):

@@ -127,7 +127,7 @@ class Optimizer(Section):
     legacy_fusion: bool
 
 class OptimizerParams(Section):
-    """Keyword arguments that all optimizer types share."""
+    """Params that all optimizer types share."""
     def __init__(self, **values: Unpack[dicts.OptimizerParamsDict]) -> None: ...
     lr: float | Literal["auto"]
     weight_decay: float | Literal["auto"]
@@ -140,12 +140,12 @@ class Scheduler(Section):
     params: SchedulerParams | dict[str, Any]
 
 class SchedulerParams(Section):
-    """Keyword arguments that all of DeepSpeed's own schedulers share."""
+    """Params that all of DeepSpeed's own schedulers share."""
     def __init__(self, **values: Unpack[dicts.SchedulerParamsDict]) -> None: ...
     last_batch_iteration: int
 
 class ZeroOptimization(Section):
-    """Shard training state over the data-parallel ranks.\n\nA higher stage needs less memory and more communication. Keys that begin with `stage3_` are also read\nwithout that prefix."""
+    """Shards the training state over the data-parallel ranks.\n\nA higher stage needs less memory and more communication. Keys that begin with `stage3_` are also read\nwithout that prefix."""
     def __init__(self, **values: Unpack[dicts.ZeroOptimizationDict]) -> None: ...
     stage: Literal[0, 1, 2, 3, "auto"]
     contiguous_gradients: bool
@@ -207,7 +207,7 @@ class OffloadParam(Section):
     pin_memory: bool
 
 class OffloadOptimizer(Section):
-    """Offload of optimizer state; the update then runs on the CPU."""
+    """Offload of optimizer states; the update then runs on the CPU."""
     def __init__(self, **values: Unpack[dicts.OffloadOptimizerDict]) -> None: ...
     device: Literal["none", "cpu", "nvme", "auto"]
     nvme_path: str | None
@@ -221,7 +221,7 @@ class OffloadOptimizer(Section):
     cpuadam_cores_perc: float
 
 class ZenFlow(Section):
-    """Update the important gradient columns on the GPU at once, and the others later on the CPU."""
+    """Updates the most important gradient columns on the GPU at once, and the others later on the CPU."""
     def __init__(self, **values: Unpack[dicts.ZenFlowDict]) -> None: ...
     topk_ratio: float
     select_strategy: Literal["auto", "step", "epoch"]
@@ -235,7 +235,7 @@ class ZenFlow(Section):
     steps_per_epoch: int | None
 
 class ZeroppLocoParam(Section):
-    """Error feedback for quantized gradients; not validated when the config is loaded."""
+    """Error feedback for quantized gradients. Not validated when the config is loaded."""
     def __init__(self, **values: Unpack[dicts.ZeroppLocoParamDict]) -> None: ...
     err_beta: float
     reset_T: int
@@ -248,7 +248,7 @@ class LeafModule(Section):
     name_suffixes: list[str] | str
 
 class Aio(Section):
-    """Asynchronous NVMe reads and writes, as ZeRO-Infinity and the fast checkpoint writer use them."""
+    """Asynchronous NVMe reads and writes, used by ZeRO-Infinity and the fast checkpoint writer."""
     def __init__(self, **values: Unpack[dicts.AioDict]) -> None: ...
     block_size: int
     queue_depth: int
@@ -305,7 +305,7 @@ class PartitionConfig(Section):
     strict_mode: bool
 
 class LayerSpec(Section):
-    """One partition rule."""
+    """A partition rule for some layers."""
     def __init__(self, **values: Unpack[dicts.LayerSpecDict]) -> None: ...
     patterns: list[str]
     partition_type: Literal["column", "row", "skip"]
@@ -316,7 +316,7 @@ class LayerSpec(Section):
     grad_allreduce: bool
 
 class TensorParallelGroup(Section):
-    """Inner settings, shared with the inference engine's parser."""
+    """Inner settings, which DeepSpeed parses with the class of the inference engine."""
     def __init__(self, **values: Unpack[dicts.TensorParallelGroupDict]) -> None: ...
     tp_size: int
     tp_grain_size: int
@@ -324,7 +324,7 @@ class TensorParallelGroup(Section):
     tp_group: object
 
 class ExpertParallel(Section):
-    """Expert parallelism (AutoEP). Not validated until the engine starts, and then only if `enabled`.\n\nThe names and patterns describe a model family that no preset covers; with a preset they override it."""
+    """Expert parallelism (AutoEP). Not validated until the engine starts, and then only if `enabled`.\n\nThe names and patterns describe a model family without a preset, or override those of a preset."""
     def __init__(self, **values: Unpack[dicts.ExpertParallelDict]) -> None: ...
     enabled: bool
     autoep_size: int
@@ -440,7 +440,7 @@ class Comet(Section):
     mode: str | None
 
 class FlopsProfiler(Section):
-    """Counts operations, parameters and latency of each module during one step."""
+    """Reports the operations, parameters and latency of each module in one step."""
     def __init__(self, **values: Unpack[dicts.FlopsProfilerDict]) -> None: ...
     enabled: bool
     recompute_fwd_factor: float
@@ -498,7 +498,7 @@ class Autotuning(Section):
     num_tuning_micro_batch_sizes: int
 
 class ModelInfo(Section):
-    """Size of the model, which the tuner otherwise determines with a profiling run."""
+    """Size of the model; without it, the tuner determines the size in a profiling run."""
     def __init__(self, **values: Unpack[dicts.ModelInfoDict]) -> None: ...
     profile: bool
     num_params: int | None
@@ -544,7 +544,7 @@ class CurriculumMetric(Section):
     schedule_config: MetricSchedule
 
 class MetricSchedule(Section):
-    """Parameters of the pacing function; `schedule_type` determines which are required."""
+    """Parameters of the pacing function; `schedule_type` determines which of them are required."""
     def __init__(self, **values: Unpack[dicts.MetricScheduleDict]) -> None: ...
     total_curriculum_step: int
     difficulty_step: int
@@ -553,7 +553,7 @@ class MetricSchedule(Section):
     max_step: list[int]
 
 class DynamicBatching(Section):
-    """Batches of varying size that hold about the same number of tokens.\n\nUnlike other sections read by hand, this one converts its values with bool(), int() and str()."""
+    """Batches of varying size that hold about the same number of tokens.\n\nUnlike in other sections that are not pydantic models, values are converted with bool(), int() and str()."""
     def __init__(self, **values: Unpack[dicts.DynamicBatchingDict]) -> None: ...
     enabled: bool
     metrics_path: str
@@ -599,7 +599,7 @@ class TokenScheduleConfig(Section):
     root_degree: int
 
 class LayerTokenLearningRate(Section):
-    """Learning-rate schedule by consumed layer tokens; DeepSpeed never implemented it."""
+    """Learning-rate schedule by consumed layer tokens, which DeepSpeed never implemented."""
     def __init__(self, **values: Unpack[dicts.LayerTokenLearningRateDict]) -> None: ...
     enabled: bool
     total_layer_tokens: int
@@ -617,7 +617,7 @@ class CurriculumLearning(Section):
     schedule_config: LengthSchedule
 
 class LengthSchedule(Section):
-    """Parameters of the pacing function; `schedule_type` determines which are required."""
+    """Parameters of the pacing function; `schedule_type` determines which of them are required."""
     def __init__(self, **values: Unpack[dicts.LengthScheduleDict]) -> None: ...
     total_curriculum_step: int
     difficulty_step: int
@@ -656,7 +656,7 @@ class WeightParameters(Section):
     fp16_mixed_quantize: MixedFp16
 
 class MixedFp16(Section):
-    """Blend of fp16 and quantized weights that moves towards the quantized ones."""
+    """Mixture of fp16 and quantized weights that gradually shifts to the quantized ones."""
     def __init__(self, **values: Unpack[dicts.MixedFp16Dict]) -> None: ...
     enabled: bool
     quantize_change_ratio: float
@@ -669,7 +669,7 @@ class WeightGroup(Section):
     params: WeightBits
 
 class WeightBits(Section):
-    """Numbers of bits of a group of weights."""
+    """Bit widths of a group of weights."""
     def __init__(self, **values: Unpack[dicts.WeightBitsDict]) -> None: ...
     start_bits: int
     target_bits: int
@@ -697,7 +697,7 @@ class ActivationGroup(Section):
     params: ActivationBits
 
 class ActivationBits(Section):
-    """Number of bits of a group of activations."""
+    """Bit width of a group of activations."""
     def __init__(self, **values: Unpack[dicts.ActivationBitsDict]) -> None: ...
     bits: int
 
@@ -708,7 +708,7 @@ class SparsePruning(Section):
     different_groups: dict[str, SparsePruningGroup]
 
 class SparsePruningParameters(Section):
-    """Settings for all groups of individual weights."""
+    """Settings for all groups of the pruning of individual weights."""
     def __init__(self, **values: Unpack[dicts.SparsePruningParametersDict]) -> None: ...
     enabled: bool
     schedule_offset: int
@@ -727,7 +727,7 @@ class SparsePruningGroup(Section):
     params: DenseRatio
 
 class DenseRatio(Section):
-    """Parameters of a pruned group."""
+    """Params of a group that is pruned."""
     def __init__(self, **values: Unpack[dicts.DenseRatioDict]) -> None: ...
     dense_ratio: float
 
@@ -738,7 +738,7 @@ class RowPruning(Section):
     different_groups: dict[str, RowPruningGroup]
 
 class RowPruningParameters(Section):
-    """Settings for all groups of rows."""
+    """Settings for all groups of row pruning."""
     def __init__(self, **values: Unpack[dicts.RowPruningParametersDict]) -> None: ...
     enabled: bool
     schedule_offset: int
@@ -758,7 +758,7 @@ class HeadPruning(Section):
     different_groups: dict[str, HeadPruningGroup]
 
 class HeadPruningParameters(Section):
-    """Settings for all groups of attention heads."""
+    """Settings for all groups of attention head pruning."""
     def __init__(self, **values: Unpack[dicts.HeadPruningParametersDict]) -> None: ...
     enabled: bool
     schedule_offset: int
@@ -779,7 +779,7 @@ class ChannelPruning(Section):
     different_groups: dict[str, ChannelPruningGroup]
 
 class ChannelPruningParameters(Section):
-    """Settings for all groups of channels."""
+    """Settings for all groups of channel pruning."""
     def __init__(self, **values: Unpack[dicts.ChannelPruningParametersDict]) -> None: ...
     enabled: bool
     schedule_offset: int
@@ -793,7 +793,7 @@ class ChannelPruningGroup(Section):
     params: DenseRatio
 
 class LayerReduction(Section):
-    """Layer reduction, used if `init_compression` gets a teacher model; all keys are then required."""
+    """Layer reduction, used if `init_compression` receives a teacher model; all keys are then required."""
     def __init__(self, **values: Unpack[dicts.LayerReductionDict]) -> None: ...
     enabled: bool
     keep_number_layer: int
@@ -802,7 +802,7 @@ class LayerReduction(Section):
     other_module_name: list[str]
 
 class QuantizeTraining(Section):
-    """Mixture of Quantization, up to 0.6.7. From 0.7.0 `compression_training` does this."""
+    """Mixture of Quantization, up to 0.6.7; `compression_training` replaces it since 0.7.0."""
     def __init__(self, **values: Unpack[dicts.QuantizeTrainingDict]) -> None: ...
     enabled: bool
     quantize_verbose: bool
@@ -815,13 +815,13 @@ class QuantizeTraining(Section):
     eigenvalue: Eigenvalue
 
 class QuantizeBits(Section):
-    """Initial and final number of bits."""
+    """Initial and final bit width."""
     def __init__(self, **values: Unpack[dicts.QuantizeBitsDict]) -> None: ...
     start_bits: int
     target_bits: int
 
 class QuantizeSchedule(Section):
-    """When the number of bits decreases."""
+    """Schedule by which the bit width decreases."""
     def __init__(self, **values: Unpack[dicts.QuantizeScheduleDict]) -> None: ...
     quantize_period: int
     schedule_offset: int
@@ -833,13 +833,13 @@ class QuantizeAlgo(Section):
     rounding: Literal["nearest", "stochastic"]
 
 class Fp16MixedQuantize(Section):
-    """Blend of fp16 and quantized weights that moves towards the quantized ones."""
+    """Mixture of fp16 and quantized weights that gradually shifts to the quantized ones."""
     def __init__(self, **values: Unpack[dicts.Fp16MixedQuantizeDict]) -> None: ...
     enabled: bool
     quantize_change_ratio: float
 
 class Eigenvalue(Section):
-    """Curvature of each layer by power iteration: layers with small eigenvalues are quantized faster.\n\nReleases 0.19.3 to 0.19.6 read the section again, but `enabled` then fails with an AssertionError."""
+    """Curvature of each layer by power iteration; layers with small eigenvalues are quantized faster.\n\nReleases 0.19.3 to 0.19.6 read the section again, but `enabled` then fails with an AssertionError."""
     def __init__(self, **values: Unpack[dicts.EigenvalueDict]) -> None: ...
     enabled: bool
     verbose: bool
@@ -905,7 +905,7 @@ class HybridEngine(Section):
     enable_cuda_graph: bool
 
 class Elasticity(Section):
-    """Computes the batch sizes, so that a job can continue with more or fewer GPUs.\n\nKeys are checked only while `enabled` is true."""
+    """Elastic training: batch sizes are computed so that a job can continue with more or fewer GPUs.\n\nKeys are checked only while `enabled` is true."""
     def __init__(self, **values: Unpack[dicts.ElasticityDict]) -> None: ...
     enabled: bool
     max_train_batch_size: int
@@ -920,7 +920,7 @@ class Elasticity(Section):
     version: float
 
 class ProgressiveLayerDrop(Section):
-    """Progressive layer drop. Both numbers are required if it is enabled; the defaults are never used."""
+    """Progressive layer drop. If it is enabled, both numbers are required, so their defaults are never used."""
     def __init__(self, **values: Unpack[dicts.ProgressiveLayerDropDict]) -> None: ...
     enabled: bool
     theta: float
@@ -987,7 +987,7 @@ class LambParams(OptimizerParams):
     amsgrad: bool
 
 class LionParams(OptimizerParams):
-    """Lion: updates by the sign of the momentum; half the state of Adam, and no `eps`."""
+    """Lion: updates by the sign of the momentum; it needs half the state of Adam, and no `eps`."""
     def __init__(self, **values: Unpack[dicts.LionParamsDict]) -> None: ...
     lr: float | Literal["auto"]
     weight_decay: float | Literal["auto"]
@@ -1014,7 +1014,7 @@ class MuonParams(OptimizerParams):
     fp32_optimizer_states: bool
 
 class OneBitParams(OptimizerParams):
-    """Keyword arguments that the optimizers with compressed communication share; they reject ZeRO."""
+    """Params that the optimizers with compressed communication share; these optimizers do not work with ZeRO."""
     def __init__(self, **values: Unpack[dicts.OneBitParamsDict]) -> None: ...
     lr: float | Literal["auto"]
     weight_decay: float | Literal["auto"]
@@ -1037,7 +1037,7 @@ class LRRangeTestParams(SchedulerParams):
     lr_range_test_staircase: bool
 
 class OneCycleParams(SchedulerParams):
-    """1cycle policy: increase, decrease, then decay slowly; the momentum moves in the opposite direction."""
+    """1cycle policy: increase, decrease, then slowly decay; the momentum changes in the opposite direction."""
     def __init__(self, **values: Unpack[dicts.OneCycleParamsDict]) -> None: ...
     last_batch_iteration: int
     cycle_min_lr: float | list[float]
@@ -1063,7 +1063,7 @@ class WarmupLRParams(SchedulerParams):
     warmup_type: Literal["log", "linear"]
 
 class WarmupCosineLRParams(SchedulerParams):
-    """Warm up to the optimizer's learning rate, then follow a cosine; in fractions of that rate."""
+    """Warm up to the optimizer's learning rate, then follow a cosine; rates are fractions of that rate."""
     def __init__(self, **values: Unpack[dicts.WarmupCosineLRParamsDict]) -> None: ...
     last_batch_iteration: int
     total_num_steps: int | float | Literal["auto"]
@@ -1105,7 +1105,7 @@ class OneBitAdamParams(OneBitParams):
     freeze_step: int
 
 class ZeroOneAdamParams(OneBitParams):
-    """0/1 Adam: compressed from the start, and without communication at every step."""
+    """0/1 Adam: communication is compressed from the start, and does not take place in every step."""
     def __init__(self, **values: Unpack[dicts.ZeroOneAdamParamsDict]) -> None: ...
     lr: float | Literal["auto"]
     weight_decay: float | Literal["auto"]

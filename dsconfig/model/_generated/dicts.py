@@ -258,7 +258,7 @@ class OptimizerDict(TypedDict, total=False):
     """Flatten parameters in the same way as the first fp16 wrapper.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.1.0 and later"""
 
 class OptimizerParamsDict(TypedDict, total=False):
-    """Keyword arguments that all optimizer types share."""
+    """Params that all optimizer types share."""
     lr: float | Literal["auto"]
     """Learning rate of all parameters; if absent, the optimizer's default.\n\n- Accepts: a number\n- "auto": resolved by Transformers and Accelerate\n- Releases: 0.1.0 and later"""
     weight_decay: float | Literal["auto"]
@@ -367,7 +367,7 @@ class LambParamsDict(TypedDict, total=False):
     """Exists only for compatibility with Adam; the kernel rejects true.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.1.0 and later"""
 
 class LionParamsDict(TypedDict, total=False):
-    """Lion: updates by the sign of the momentum; half the state of Adam, and no `eps`."""
+    """Lion: updates by the sign of the momentum; it needs half the state of Adam, and no `eps`."""
     lr: float | Literal["auto"]
     """Learning rate of all parameters; if absent, the optimizer's default.\n\n- Accepts: a number\n- Default: `0.001`\n- "auto": resolved by Transformers and Accelerate\n- Releases: 0.1.0 and later"""
     weight_decay: float | Literal["auto"]
@@ -411,7 +411,7 @@ class MuonParamsDict(TypedDict, total=False):
     """For Adam on the CPU: keep the moments in fp32.\n\n- Accepts: `true` or `false`\n- Default: `true`\n- Releases: 0.19.6 and later"""
 
 class OneBitParamsDict(TypedDict, total=False):
-    """Keyword arguments that the optimizers with compressed communication share; they reject ZeRO."""
+    """Params that the optimizers with compressed communication share; these optimizers do not work with ZeRO."""
     lr: float | Literal["auto"]
     """Learning rate of all parameters; if absent, the optimizer's default.\n\n- Accepts: a number\n- Default: `0.001`\n- "auto": resolved by Transformers and Accelerate\n- Releases: 0.1.0 and later"""
     weight_decay: float | Literal["auto"]
@@ -496,7 +496,7 @@ class OneBitLambParamsDict(TypedDict, total=False):
     """Maximum change of the correction factor between two steps.\n\n- Accepts: a number\n- Default: `0.1`\n- Releases: 0.3.16 to 0.19.6"""
 
 class ZeroOneAdamParamsDict(TypedDict, total=False):
-    """0/1 Adam: compressed from the start, and without communication at every step."""
+    """0/1 Adam: communication is compressed from the start, and does not take place in every step."""
     lr: float | Literal["auto"]
     """Learning rate of all parameters; if absent, the optimizer's default.\n\n- Accepts: a number\n- Default: `0.001`\n- "auto": resolved by Transformers and Accelerate\n- Releases: 0.1.0 and later"""
     weight_decay: float | Literal["auto"]
@@ -534,7 +534,7 @@ class SchedulerDict(TypedDict, total=False):
     """Keyword arguments of the scheduler: the params class of its type, or, for a class of PyTorch, a mapping with the arguments of that class. Required, if only as an empty object; no release validates it when the config is loaded.\n\n- Accepts: an object or an object\n- Releases: 0.1.0 and later"""
 
 class SchedulerParamsDict(TypedDict, total=False):
-    """Keyword arguments that all of DeepSpeed's own schedulers share."""
+    """Params that all of DeepSpeed's own schedulers share."""
     last_batch_iteration: int
     """Step from which the schedule resumes; -1 starts a new one.\n\n- Accepts: a number\n- Default: `-1`\n- Releases: 0.1.0 and later"""
 
@@ -552,7 +552,7 @@ class LRRangeTestParamsDict(TypedDict, total=False):
     """Increase in jumps instead of at every step.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.1.0 and later"""
 
 class OneCycleParamsDict(TypedDict, total=False):
-    """1cycle policy: increase, decrease, then decay slowly; the momentum moves in the opposite direction."""
+    """1cycle policy: increase, decrease, then slowly decay; the momentum changes in the opposite direction."""
     last_batch_iteration: int
     """Step from which the schedule resumes; -1 starts a new one.\n\n- Accepts: a number\n- Default: `-1`\n- Releases: 0.1.0 and later"""
     cycle_min_lr: Required[float | Sequence[float]]
@@ -609,7 +609,7 @@ class WarmupDecayLRParamsDict(TypedDict, total=False):
     """Steps of the whole schedule, including the warm-up.\n\n- Accepts: a number\n- Unit: steps\n- Default: required\n- "auto": resolved by Transformers and Accelerate\n- Releases: 0.3.1 and later"""
 
 class WarmupCosineLRParamsDict(TypedDict, total=False):
-    """Warm up to the optimizer's learning rate, then follow a cosine; in fractions of that rate."""
+    """Warm up to the optimizer's learning rate, then follow a cosine; rates are fractions of that rate."""
     last_batch_iteration: int
     """Step from which the schedule resumes; -1 starts a new one.\n\n- Accepts: a number\n- Default: `-1`\n- Releases: 0.1.0 and later"""
     total_num_steps: Required[int | float | Literal["auto"]]
@@ -624,7 +624,7 @@ class WarmupCosineLRParamsDict(TypedDict, total=False):
     """Shape of the warm-up: logarithmic or linear. DeepSpeed replaces any other value with log and warns.\n\n- Accepts: any value\n- Known values: `log`, `linear`\n- Default: `"log"`\n- Releases: 0.12.3 and later"""
 
 class ZeroOptimizationDict(TypedDict, total=False):
-    """Shard training state over the data-parallel ranks."""
+    """Shards the training state over the data-parallel ranks."""
     stage: Literal[0, 1, 2, 3, "auto"] | Enum
     """ZeRO stage: shards nothing (0), optimizer state (1), also gradients (2), also parameters (3).\n\n- Accepts: one of `0`, `1`, `2` or `3`\n- Default: `0`\n- "auto": resolved by Transformers and Accelerate\n- Releases: 0.2.0 and later"""
     contiguous_gradients: bool
@@ -738,7 +738,7 @@ class OffloadParamDict(TypedDict, total=False):
     """Pin the host buffers: faster transfers, less memory for everything else.\n\n- Accepts: `true` or `false`\n- Default: `true`\n- Releases: 0.3.15 and later"""
 
 class OffloadOptimizerDict(TypedDict, total=False):
-    """Offload of optimizer state; the update then runs on the CPU."""
+    """Offload of optimizer states; the update then runs on the CPU."""
     device: Literal["none", "cpu", "nvme", "auto"] | Enum
     """Where optimizer state is kept: on the GPU ("none"), in host memory, or, at stage 3, on an NVMe drive. Releases 0.5.7 to 0.6.7 reject the section without this key.\n\n- Accepts: one of `"none"`, `"cpu"` or `"nvme"`\n- Default: `"none"`\n- "auto": resolved by Transformers and Accelerate\n- Releases: 0.3.15 and later"""
     nvme_path: str | None | os.PathLike[str]
@@ -761,7 +761,7 @@ class OffloadOptimizerDict(TypedDict, total=False):
     """With `super_offload`: fraction of the CPU cores that run the update.\n\n- Accepts: a number from 0 to 1\n- Default: `0.8`\n- Releases: 0.18.0 and later"""
 
 class ZenFlowDict(TypedDict, total=False):
-    """Update the important gradient columns on the GPU at once, and the others later on the CPU."""
+    """Updates the most important gradient columns on the GPU at once, and the others later on the CPU."""
     topk_ratio: float
     """Fraction of gradient columns that count as important; larger values cost GPU memory and time.\n\n- Accepts: a number greater than 0 and less than 1\n- Default: `0.1`\n- Releases: 0.17.5 and later"""
     select_strategy: Literal["auto", "step", "epoch"] | Enum
@@ -784,7 +784,7 @@ class ZenFlowDict(TypedDict, total=False):
     """Set by the engine when it starts.\n\n- Accepts: an integer or `null`\n- Note: for internal use by DeepSpeed\n- Releases: 0.17.5 and later"""
 
 class ZeroppLocoParamDict(TypedDict, total=False):
-    """Error feedback for quantized gradients; not validated when the config is loaded."""
+    """Error feedback for quantized gradients. Not validated when the config is loaded."""
     err_beta: Required[float]
     """Weight of the latest quantization error in its moving average; 0.8 is a common value.\n\n- Accepts: a number\n- Default: required\n- Releases: 0.16.2 to 0.19.7"""
     reset_T: Required[int]
@@ -800,7 +800,7 @@ class LeafModuleDict(TypedDict, total=False):
     """Suffixes of the names of leaf modules.\n\n- Accepts: a list of strings or a string\n- Default: `[]`\n- Releases: 0.18.0 and later"""
 
 class AioDict(TypedDict, total=False):
-    """Asynchronous NVMe reads and writes, as ZeRO-Infinity and the fast checkpoint writer use them."""
+    """Asynchronous NVMe reads and writes, used by ZeRO-Infinity and the fast checkpoint writer."""
     block_size: float
     """Size of one I/O request. Larger requests give more throughput on fast drives, smaller ones distribute better.\n\n- Accepts: an integer\n- Unit: bytes\n- Default: `1048576`\n- Releases: 0.3.15 and later"""
     queue_depth: int
@@ -889,7 +889,7 @@ class PartitionConfigDict(TypedDict, total=False):
     """Raise an error if a linear layer matches no rule, instead of leaving it unpartitioned.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.18.6 and later"""
 
 class LayerSpecDict(TypedDict, total=False):
-    """One partition rule."""
+    """A partition rule for some layers."""
     patterns: list[str] | tuple[str, ...]
     """Regular expressions, matched from the start of a parameter's name.\n\n- Accepts: a list of strings\n- Default: `[]`\n- Releases: 0.18.6 and later"""
     partition_type: Literal["column", "row", "skip"] | Enum
@@ -906,7 +906,7 @@ class LayerSpecDict(TypedDict, total=False):
     """With skip: sum the parameter's gradient over the ranks, because each rank computes only its part.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.19.6 and later"""
 
 class TensorParallelGroupDict(TypedDict, total=False):
-    """Inner settings, shared with the inference engine's parser."""
+    """Inner settings, which DeepSpeed parses with the class of the inference engine."""
     tp_size: int
     """Tensor-parallel degree as recorded by the parser; set `autotp_size` to enable tensor-parallel training.\n\n- Accepts: an integer\n- Default: `1`\n- Releases: 0.16.4 and later"""
     tp_grain_size: int
@@ -1099,7 +1099,7 @@ class CometDict(TypedDict, total=False):
     """Continue the experiment of `experiment_key`, start a new one, or whichever is possible.\n\n- Accepts: a string or `null`\n- Known values: `get`, `create`, `get_or_create`\n- Releases: 0.14.3 and later"""
 
 class FlopsProfilerDict(TypedDict, total=False):
-    """Counts operations, parameters and latency of each module during one step."""
+    """Reports the operations, parameters and latency of each module in one step."""
     enabled: bool
     """Profile one step, which becomes slow; also enables `wall_clock_breakdown`.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.3.11 and later"""
     recompute_fwd_factor: float
@@ -1190,7 +1190,7 @@ class AutotuningDict(TypedDict, total=False):
     """Number of micro-batch sizes to try per stage.\n\n- Accepts: an integer\n- Default: `3`\n- Releases: 0.5.7 and later"""
 
 class ModelInfoDict(TypedDict, total=False):
-    """Size of the model, which the tuner otherwise determines with a profiling run."""
+    """Size of the model; without it, the tuner determines the size in a profiling run."""
     profile: bool
     """Profile the model once to determine the values of this section.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.5.7 and later"""
     num_params: int | None
@@ -1257,7 +1257,7 @@ class CurriculumMetricDict(TypedDict, total=False):
     """Parameters of the pacing function; required unless it is custom.\n\n- Accepts: an object\n- Releases: 0.8.0 and later"""
 
 class MetricScheduleDict(TypedDict, total=False):
-    """Parameters of the pacing function; `schedule_type` determines which are required."""
+    """Parameters of the pacing function; `schedule_type` determines which of them are required."""
     total_curriculum_step: int
     """Steps from the lowest to the highest difficulty. For fixed_linear and fixed_root.\n\n- Accepts: an integer\n- Unit: steps\n- Releases: 0.8.0 and later"""
     difficulty_step: int
@@ -1337,7 +1337,7 @@ class TokenScheduleConfigDict(TypedDict, total=False):
     """Degree of the root schedule, which is not implemented.\n\n- Accepts: an integer\n- Note: accepted but has no effect\n- Releases: 0.8.0 and later"""
 
 class LayerTokenLearningRateDict(TypedDict, total=False):
-    """Learning-rate schedule by consumed layer tokens; DeepSpeed never implemented it."""
+    """Learning-rate schedule by consumed layer tokens, which DeepSpeed never implemented."""
     enabled: bool
     """Must be false: true raises NotImplementedError. Required in this section.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.8.0 and later"""
     total_layer_tokens: int
@@ -1363,7 +1363,7 @@ class CurriculumLearningDict(TypedDict, total=False):
     """Parameters of the pacing function; required unless it is custom.\n\n- Accepts: an object\n- Deprecated: since 0.8.0\n- Replacement: `data_efficiency.data_sampling.curriculum_learning.curriculum_metrics.*.schedule_config`\n- Releases: 0.5.0 to 0.19.7"""
 
 class LengthScheduleDict(TypedDict, total=False):
-    """Parameters of the pacing function; `schedule_type` determines which are required."""
+    """Parameters of the pacing function; `schedule_type` determines which of them are required."""
     total_curriculum_step: int
     """Steps from the lowest to the highest difficulty. For fixed_linear and fixed_root.\n\n- Accepts: an integer\n- Unit: steps\n- Deprecated: since 0.8.0\n- Replacement: `data_efficiency.data_sampling.curriculum_learning.curriculum_metrics.*.schedule_config.total_curriculum_step`\n- Releases: 0.5.0 to 0.19.7"""
     difficulty_step: int
@@ -1421,7 +1421,7 @@ class WeightParametersDict(TypedDict, total=False):
     """Blend of fp16 and quantized weights.\n\n- Accepts: an object\n- Releases: 0.7.0 to 0.19.6"""
 
 class MixedFp16Dict(TypedDict, total=False):
-    """Blend of fp16 and quantized weights that moves towards the quantized ones."""
+    """Mixture of fp16 and quantized weights that gradually shifts to the quantized ones."""
     enabled: bool
     """Blend fp16 and quantized weights instead of switching at once.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.7.0 to 0.19.6"""
     quantize_change_ratio: float
@@ -1437,7 +1437,7 @@ class WeightGroupDict(TypedDict, total=False):
     """Start bits, target bits and period.\n\n- Accepts: an object\n- Default: required\n- Releases: 0.7.0 to 0.19.6"""
 
 class WeightBitsDict(TypedDict, total=False):
-    """Numbers of bits of a group of weights."""
+    """Bit widths of a group of weights."""
     start_bits: Required[int]
     """Initial number of bits. DeepSpeed rejects the config without it.\n\n- Accepts: an integer\n- Unit: bits\n- Default: required\n- Releases: 0.7.0 to 0.19.6"""
     target_bits: Required[int]
@@ -1473,7 +1473,7 @@ class ActivationGroupDict(TypedDict, total=False):
     """Number of bits.\n\n- Accepts: an object\n- Default: required\n- Releases: 0.7.0 to 0.19.6"""
 
 class ActivationBitsDict(TypedDict, total=False):
-    """Number of bits of a group of activations."""
+    """Bit width of a group of activations."""
     bits: Required[int]
     """Number of bits of an activation. DeepSpeed rejects the config without it.\n\n- Accepts: an integer\n- Unit: bits\n- Default: required\n- Releases: 0.7.0 to 0.19.6"""
 
@@ -1485,7 +1485,7 @@ class SparsePruningDict(TypedDict, total=False):
     """Groups of modules, under names of your choice. Required if the technique is present.\n\n- Accepts: an object\n- Default: required\n- Releases: 0.7.0 to 0.19.6"""
 
 class SparsePruningParametersDict(TypedDict, total=False):
-    """Settings for all groups of individual weights."""
+    """Settings for all groups of the pruning of individual weights."""
     enabled: bool
     """Enable the technique; a group alone has no effect.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.7.0 to 0.19.6"""
     schedule_offset: int
@@ -1513,7 +1513,7 @@ class SparsePruningGroupDict(TypedDict, total=False):
     """Fraction that is kept.\n\n- Accepts: an object\n- Default: required\n- Releases: 0.7.0 to 0.19.6"""
 
 class DenseRatioDict(TypedDict, total=False):
-    """Parameters of a pruned group."""
+    """Params of a group that is pruned."""
     dense_ratio: Required[float]
     """Fraction of weights that are kept; 0.1 removes nine tenths. DeepSpeed rejects the config without it.\n\n- Accepts: a number from 0 to 1\n- Default: required\n- Releases: 0.7.0 to 0.19.6"""
 
@@ -1525,7 +1525,7 @@ class RowPruningDict(TypedDict, total=False):
     """Groups of modules, under names of your choice. Required if the technique is present.\n\n- Accepts: an object\n- Default: required\n- Releases: 0.7.0 to 0.19.6"""
 
 class RowPruningParametersDict(TypedDict, total=False):
-    """Settings for all groups of rows."""
+    """Settings for all groups of row pruning."""
     enabled: bool
     """Enable the technique; a group alone has no effect.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.7.0 to 0.19.6"""
     schedule_offset: int
@@ -1550,7 +1550,7 @@ class HeadPruningDict(TypedDict, total=False):
     """Groups of modules, under names of your choice. Required if the technique is present.\n\n- Accepts: an object\n- Default: required\n- Releases: 0.7.0 to 0.19.6"""
 
 class HeadPruningParametersDict(TypedDict, total=False):
-    """Settings for all groups of attention heads."""
+    """Settings for all groups of attention head pruning."""
     enabled: bool
     """Enable the technique; a group alone has no effect.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.7.0 to 0.19.6"""
     schedule_offset: int
@@ -1577,7 +1577,7 @@ class ChannelPruningDict(TypedDict, total=False):
     """Groups of modules, under names of your choice. Required if the technique is present.\n\n- Accepts: an object\n- Default: required\n- Releases: 0.7.0 to 0.19.6"""
 
 class ChannelPruningParametersDict(TypedDict, total=False):
-    """Settings for all groups of channels."""
+    """Settings for all groups of channel pruning."""
     enabled: bool
     """Enable the technique; a group alone has no effect.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.7.0 to 0.19.6"""
     schedule_offset: int
@@ -1595,7 +1595,7 @@ class ChannelPruningGroupDict(TypedDict, total=False):
     """Fraction that is kept.\n\n- Accepts: an object\n- Default: required\n- Releases: 0.7.0 to 0.19.6"""
 
 class LayerReductionDict(TypedDict, total=False):
-    """Layer reduction, used if `init_compression` gets a teacher model; all keys are then required."""
+    """Layer reduction, used if `init_compression` receives a teacher model; all keys are then required."""
     enabled: bool
     """Copy layers of the teacher into the student.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.7.0 to 0.19.6"""
     keep_number_layer: int
@@ -1608,7 +1608,7 @@ class LayerReductionDict(TypedDict, total=False):
     """Other modules to copy, such as embeddings and the classifier.\n\n- Accepts: a list of strings\n- Releases: 0.7.0 to 0.19.6"""
 
 class QuantizeTrainingDict(TypedDict, total=False):
-    """Mixture of Quantization, up to 0.6.7. From 0.7.0 `compression_training` does this."""
+    """Mixture of Quantization, up to 0.6.7; `compression_training` replaces it since 0.7.0."""
     enabled: bool
     """Quantize weights during training.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.4.0 to 0.6.7"""
     quantize_verbose: bool
@@ -1629,14 +1629,14 @@ class QuantizeTrainingDict(TypedDict, total=False):
     """Curvature that determines the quantization schedule of each layer. Read only if `enabled` is true.\n\n- Accepts: an object\n- Releases: 0.4.0 to 0.6.7, 0.19.3 to 0.19.6"""
 
 class QuantizeBitsDict(TypedDict, total=False):
-    """Initial and final number of bits."""
+    """Initial and final bit width."""
     start_bits: int
     """Initial number of bits.\n\n- Accepts: an integer\n- Unit: bits\n- Default: `16`\n- Releases: 0.4.0 to 0.6.7"""
     target_bits: Required[int]
     """Final number of bits. DeepSpeed rejects the config without it; the default 8 applies only if the whole section is absent.\n\n- Accepts: an integer\n- Unit: bits\n- Default: required\n- Releases: 0.4.0 to 0.6.7"""
 
 class QuantizeScheduleDict(TypedDict, total=False):
-    """When the number of bits decreases."""
+    """Schedule by which the bit width decreases."""
     quantize_period: Required[int]
     """Steps between two reductions by one bit. Required in this section; without the section it is 1000.\n\n- Accepts: an integer\n- Unit: steps\n- Default: required\n- Releases: 0.4.0 to 0.6.7"""
     schedule_offset: int
@@ -1650,14 +1650,14 @@ class QuantizeAlgoDict(TypedDict, total=False):
     """Round to the nearest value or stochastically. Any other value means nearest.\n\n- Accepts: `"nearest"` or `"stochastic"`\n- Default: `"nearest"`\n- Releases: 0.4.0 to 0.6.7"""
 
 class Fp16MixedQuantizeDict(TypedDict, total=False):
-    """Blend of fp16 and quantized weights that moves towards the quantized ones."""
+    """Mixture of fp16 and quantized weights that gradually shifts to the quantized ones."""
     enabled: bool
     """Blend fp16 and quantized weights instead of switching at once.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.4.0 to 0.6.7"""
     quantize_change_ratio: float
     """Fraction by which the share of the quantized weights grows at each step.\n\n- Accepts: a number\n- Default: `0.001`\n- Releases: 0.4.0 to 0.6.7"""
 
 class EigenvalueDict(TypedDict, total=False):
-    """Curvature of each layer by power iteration: layers with small eigenvalues are quantized faster."""
+    """Curvature of each layer by power iteration; layers with small eigenvalues are quantized faster."""
     enabled: bool
     """Compute eigenvalues; slow, and rejected by most releases.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.4.0 to 0.6.7, 0.19.3 to 0.19.6"""
     verbose: bool
@@ -1764,7 +1764,7 @@ class HybridEngineDict(TypedDict, total=False):
     """Use CUDA graphs for token generation; saves launch overhead if shapes do not change.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.19.6 and later"""
 
 class ElasticityDict(TypedDict, total=False):
-    """Computes the batch sizes, so that a job can continue with more or fewer GPUs."""
+    """Elastic training: batch sizes are computed so that a job can continue with more or fewer GPUs."""
     enabled: bool
     """Let DeepSpeed choose the batch sizes; top-level batch keys are then rejected or overwritten.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.3.9 to 0.19.7"""
     max_train_batch_size: int
@@ -1789,7 +1789,7 @@ class ElasticityDict(TypedDict, total=False):
     """Version of the algorithm: 0.1 counts GPUs; 0.2 (from 0.7.0 on) counts nodes and supports model parallelism.\n\n- Accepts: a number\n- Known values: `0.1`, `0.2`\n- Default: `0.2`\n- Releases: 0.3.9 to 0.19.7"""
 
 class ProgressiveLayerDropDict(TypedDict, total=False):
-    """Progressive layer drop. Both numbers are required if it is enabled; the defaults are never used."""
+    """Progressive layer drop. If it is enabled, both numbers are required, so their defaults are never used."""
     enabled: Required[bool]
     """Enable layer dropping. DeepSpeed rejects the section without this key.\n\n- Accepts: `true` or `false`\n- Default: required\n- Releases: 0.3.1 to 0.19.7"""
     theta: float

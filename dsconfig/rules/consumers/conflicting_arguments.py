@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 def value_against_training_argument(ctx: Context) -> Iterator[Finding]:
     """A value differs from the training argument that the launch file passes to the Trainer.
 
-    The Trainer compares every value that it could resolve with its own arguments, and raises "Please correct
-    the following DeepSpeed config values that mismatch TrainingArguments values". dsconfig reports this only
-    if it knows the arguments, that is for a config that a launch file names.
+    The Trainer compares its own arguments with every value that it could resolve, and raises "Please correct the
+    following DeepSpeed config values that mismatch TrainingArguments values". dsconfig reports this only if a launch
+    file with the arguments names the config.
 
     Good, read by transformers:
 
@@ -61,7 +61,7 @@ def value_against_training_argument(ctx: Context) -> Iterator[Finding]:
 
 
 def _matching_arguments(job: FilledConfig, mismatch: ArgumentMismatch) -> Iterator[str]:
-    """Yield advice on how to change the arguments to match the config, if one argument suffices."""
+    """Yield advice on how to change the training arguments to match the config, if changing one is enough."""
     values: list[Json] = mismatch.written if isinstance(mismatch.written, list) else [mismatch.written]
     names = mismatch.argument.strip("[]").split(", ")
     switch, either, _ = mismatch.argument.partition(" or ")
@@ -89,9 +89,9 @@ def _matching_arguments(job: FilledConfig, mismatch: ArgumentMismatch) -> Iterat
 def checkpoints_without_optimizer_states(ctx: Context) -> Iterator[Finding]:
     """The job resumes from checkpoints, but saves them without optimizer states.
 
-    With `save_only_model` the Trainer leaves out the folder `global_step…` with DeepSpeed's states. Resuming from
-    such a checkpoint raises "Can't find a valid checkpoint at" the path. The job can only resume from a checkpoint
-    of an earlier job without `save_only_model`.
+    With `save_only_model`, the Trainer does not save DeepSpeed's states (the folder `global_step…`). Resuming from such
+    a checkpoint raises "Can't find a valid checkpoint at" the path. The job can only resume from a checkpoint that was
+    saved without `save_only_model`.
 
     Bad, read by transformers:
 
@@ -132,7 +132,7 @@ def checkpoints_without_optimizer_states(ctx: Context) -> Iterator[Finding]:
     reads="job",
 )
 def incompatible_with_deepspeed(ctx: Context) -> Iterator[Finding]:
-    """A launch file has a setting that its program rejects with this config, or with DeepSpeed in general.
+    """A launch file has a setting that its program rejects with this config, or with DeepSpeed at all.
 
     LLaMA-Factory rejects GaLore and APOLLO with DeepSpeed, and `pure_bf16`, Unsloth, KTransformers, PiSSA and
     `predict_with_generate` with ZeRO-3. Axolotl rejects the optimizers muon, polora, q_galore and flash_…,
@@ -163,7 +163,7 @@ def incompatible_with_deepspeed(ctx: Context) -> Iterator[Finding]:
 
 
 def _path_of_argument(job: LaunchedJob | None, setting: FailedFrameworkCheck) -> KeyPath:
-    """Return the path of the rejected key, or for a flag, of the command that contains it."""
+    """Return the path of the rejected key, or for a flag, the path of the command that contains it."""
     if job is None or job.arguments is None or job.line is not None:
         return setting.path
     return tuple(job.format.commands[0].split("."))
@@ -180,7 +180,7 @@ def lightning_strategy_rejected(ctx: Context) -> Iterator[Finding]:
 
     Lightning knows a fixed list of strategy names, such as "deepspeed_stage_2_offload"; other combinations need a
     `DeepSpeedStrategy`. With DeepSpeed it requires CUDA GPUs, rejects double precision and clipping by value, and
-    supports one optimizer only. dsconfig reads this from the Python source, if the values are in the same file.
+    supports one optimizer only. dsconfig reports this only if the values are in the same Python file.
 
     Good:
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def _paths_of_auto(section: Mapping[str, Json], path: KeyPath) -> Iterator[KeyPath]:
-    """Yield the path of every "auto" in nested objects, skipping lists like Accelerate."""
+    """Yield the path of every "auto" in nested objects, but as in Accelerate, not in lists."""
     for key, value in section.items():
         if isinstance(value, dict):
             yield from _paths_of_auto(value, (*path, key))
@@ -44,9 +44,9 @@ def _paths_of_auto(section: Mapping[str, Json], path: KeyPath) -> Iterator[KeyPa
 def unsupported_auto(ctx: Context) -> Iterator[Finding]:
     """A value is "auto", but the consumer does not resolve it and rejects the config.
 
-    Transformers' Trainer and Accelerate resolve about twenty keys. `Accelerator.prepare` then searches the
-    whole config and raises for every remaining "auto", even for keys where DeepSpeed itself accepts the word.
-    Only the Trainer resolves `betas` and `eps` of the optimizer.
+    Transformers' Trainer and Accelerate resolve about twenty keys. `Accelerator.prepare` then searches the whole config
+    and raises for every remaining "auto", even for keys for which DeepSpeed itself accepts it. Only the Trainer
+    resolves `betas` and `eps` of the optimizer.
 
     Bad, read by accelerate:
 
@@ -95,11 +95,10 @@ _CONSTANTS = (
 
 @rule("DSC805", effect="altered", source=INIT)
 def auto_without_training_argument(ctx: Context) -> Iterator[Finding]:
-    """A value is "auto" without a matching training argument, so it resolves to a constant.
+    """A value is "auto", but no training argument sets it, so it resolves to a constant.
 
-    The Trainer creates Accelerate's plugin, which resolves these keys from environment variables that only
-    `accelerate launch` sets. Started any other way, the defaults apply: stage 2, no offload, no gathering of
-    16-bit weights.
+    The Trainer creates Accelerate's plugin, which resolves these keys from environment variables that only `accelerate
+    launch` sets. With any other launcher, the defaults apply: stage 2, no offload, no gathering of 16-bit weights.
 
     Bad, read by transformers:
 
@@ -143,7 +142,7 @@ def auto_without_training_argument(ctx: Context) -> Iterator[Finding]:
 def accumulation_in_lightning_config(ctx: Context) -> Iterator[Finding]:
     """`gradient_accumulation_steps` is set, but Lightning's Trainer sets it itself.
 
-    The strategy writes the Trainer's `accumulate_grad_batches` to this key, and raises if the config has it.
+    Lightning's strategy writes the Trainer's `accumulate_grad_batches` to this key, and raises if the config sets it.
 
     Bad, read by lightning:
 
@@ -181,10 +180,10 @@ def accumulation_in_lightning_config(ctx: Context) -> Iterator[Finding]:
 def value_that_the_consumer_overwrites(ctx: Context) -> Iterator[Finding]:
     """Accelerate overwrites a value of the config.
 
-    Accelerate and Transformers' Trainer set `steps_per_print` to infinity, so that DeepSpeed prints no
-    progress. They print their own, and training does not change, so this is informational. They set
-    `zero_allow_untested_optimizer` to true if the config has no `optimizer`: a value of false requests a check
-    that does not happen, so this is a warning.
+    Accelerate and Transformers' Trainer set `steps_per_print` to infinity, so that DeepSpeed prints no progress. They
+    report progress themselves, and training does not change, so this is informational. They set
+    `zero_allow_untested_optimizer` to true if the config has no `optimizer`. A value of false requests a check that
+    then does not happen, so this is a warning.
 
     Bad, read by transformers:
 
@@ -243,8 +242,8 @@ _OVERWRITTEN: tuple[tuple[str, str, EffectName], ...] = (
 def missing_zero_optimization(ctx: Context) -> Iterator[Finding]:
     """The config has no `zero_optimization`, but Accelerate's plugin requires it.
 
-    For DeepSpeed a missing section means stage 0. Transformers' Trainer creates the same plugin, so it rejects
-    the config too. With `autotuning` on, neither reads this file: the launcher writes other configs with a
+    For DeepSpeed a missing section means stage 0. Transformers' Trainer creates the same plugin, so it rejects the
+    config too. With `autotuning`, neither reads this file, because the launcher writes other configs, which have a
     stage (autotuning/autotuner.py:Autotuner.tune).
 
     Bad, read by transformers:
@@ -278,8 +277,8 @@ def _is_zero_tuned(ctx: Context) -> bool:
 def null_section_with_accelerate(ctx: Context) -> Iterator[Finding]:
     """A section is null, which DeepSpeed accepts but Accelerate rejects.
 
-    `Accelerator.prepare` reads the device of `offload_optimizer` if the script creates the optimizer, and the
-    size of `tensor_parallel`. For null it raises an AttributeError.
+    `Accelerator.prepare` reads the device of `offload_optimizer` if the script creates the optimizer, and the size of
+    `tensor_parallel`. If the section is null, it raises an AttributeError.
 
     Bad, read by accelerate:
 
@@ -350,7 +349,7 @@ def zero_optimization_as_boolean_with_accelerate(ctx: Context) -> Iterator[Findi
 
 @rule("DSC808", effect="rejected", source="accelerate accelerator.py:Accelerator._prepare_deepspeed")
 def text_beside_filled_batch_key(ctx: Context) -> Iterator[Finding]:
-    """A batch key is a string, and the consumer computes an "auto" batch key from it.
+    """A batch key is a string, from which the consumer computes an "auto" batch key.
 
     Accelerate multiplies the micro batch size, the accumulation steps and the number of processes, and fails on
     a quoted number. The Trainer also compares the string with its own number, and finds a mismatch.
@@ -391,9 +390,8 @@ def text_beside_filled_batch_key(ctx: Context) -> Iterator[Finding]:
 def optimizer_without_scheduler(ctx: Context) -> Iterator[Finding]:
     """The config has an `optimizer` without a `scheduler`, which Transformers 4.30 to 4.33.2 rejects.
 
-    DeepSpeed accepts that, as do earlier and later versions of the Trainer, which create the scheduler from
-    the training arguments. The Trainer of these versions raises "Found `optimizer` configured in the DeepSpeed
-    config, but no `scheduler`".
+    DeepSpeed accepts this, as do other versions of the Trainer, which create the scheduler from the training arguments.
+    In these versions, the Trainer raises "Found `optimizer` configured in the DeepSpeed config, but no `scheduler`".
 
     Bad, read by transformers==4.31:
 
@@ -447,14 +445,14 @@ def micro_batch_absent_before_accelerate_1(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC813", effect="altered", since="0.16.0", source="runtime/engine.py:DeepSpeedEngine.no_sync")
 def accumulation_under_no_sync(ctx: Context) -> Iterator[Finding]:
-    """Gradient accumulation uses `no_sync`, which ZeRO stages 2 and 3 reject from 0.16.0 on.
+    """Gradient accumulation uses `no_sync`, which ZeRO stages 2 and 3 reject since 0.16.0.
 
-    Transformers 4.30 to 4.47.0 enters Accelerate's `no_sync` for every micro batch but the last of a step, as
-    does a script that calls `accelerator.accumulate`. Accelerate before 1.9 forwards it to the engine, which
-    has a `no_sync` since 0.16.0 and raises "no_sync context manager is incompatible with gradient partitioning
-    logic of ZeRO stage 2". A Trainer behind an Accelerate launch file counts as Transformers: from 4.47.1 on it
-    accumulates without `no_sync` under DeepSpeed (trainer.py, `_inner_training_loop`). This is a warning, because
-    the version of the other library is unknown.
+    Transformers 4.30 to 4.47.0 enters Accelerate's `no_sync` for every micro batch but the last of a step, as does a
+    script that calls `accelerator.accumulate`. Accelerate before 1.9 forwards it to the engine, which has a `no_sync`
+    since 0.16.0 and raises "no_sync context manager is incompatible with gradient partitioning logic of ZeRO stage 2".
+    For a Trainer started with an Accelerate launch file, the version of Transformers decides: since 4.47.1, the Trainer
+    does not use `no_sync` with DeepSpeed (trainer.py, `_inner_training_loop`). This is a warning, because the version
+    of the other library is unknown.
 
     Bad, read by transformers==4.46, release 0.16.0:
 
@@ -508,7 +506,7 @@ _ALL = (*HUGGING_FACE, "lightning")
 
 
 class _UnusedKey(NamedTuple):
-    """A key without effect for some consumers, the reason, and the alternative."""
+    """A key that has no effect with some consumers, the reason, and an alternative."""
 
     path: str
     consumers: tuple[str, ...]
@@ -552,9 +550,9 @@ _UNUSED_KEYS = (
 def section_unused_by_consumer(ctx: Context) -> Iterator[Finding]:
     """A section configures a feature that the consumer does not use.
 
-    Transformers, Accelerate and Lightning create the data loaders themselves and build no pipelines. The first
-    two do not configure DeepSpeed's activation checkpointing either, and the section alone has no effect. Your
-    own script may still use these features.
+    Transformers, Accelerate and Lightning create the data loaders themselves and build no pipelines. Transformers and
+    Accelerate do not configure DeepSpeed's activation checkpointing either, without which the section has no effect.
+    Your own script may still use these features.
 
     Bad, read by transformers:
 
@@ -589,7 +587,7 @@ def section_unused_by_consumer(ctx: Context) -> Iterator[Finding]:
 
 
 def _is_feature_requested(ctx: Context, path: str) -> bool:
-    """Return whether the config requests a feature, with a switch or a nonempty section."""
+    """Return whether the config requests a feature, by a switch or a nonempty section."""
     value = ctx.raw(path)
     if not ctx.has(path) or ctx.key(path) is None:
         return False

@@ -23,7 +23,7 @@ _NAMED = re.compile(r"`elasticity\.(\w+)[^`]*`")
 
 
 def elastic_run_plan(ctx: Context) -> Plan | Exception | None:
-    """Return the plan for the `elasticity` section or its error, or None for other consumers."""
+    """Return the plan for the `elasticity` section, or its error; None for other consumers."""
     if not ctx.is_elastic:
         return None
     from elastic.errors import ElasticityError
@@ -50,9 +50,8 @@ def planned_gpu_counts(ctx: Context) -> tuple[int, ...] | None:
 def elasticity_without_plan(ctx: Context) -> Iterator[Finding]:
     """`dsconfig elastic run` cannot plan batch sizes from the config, and does not start the job.
 
-    It validates the section strictly: integers, booleans, and one of two versions, which must be consistent.
-    It then removes the section and passes the rest to DeepSpeed with the batch sizes of its plan, so that any
-    release can train.
+    It validates the section strictly: the types of all keys, the version, and their consistency. It then removes the
+    section, and passes the rest to DeepSpeed with the batch sizes of the plan, so that any release can train.
 
     Bad, read by elastic:
 
@@ -142,7 +141,7 @@ def batch_size_beside_plan(ctx: Context) -> Iterator[Finding]:
 def world_size_not_planned(ctx: Context) -> Iterator[Finding]:
     """The world size is not one of the GPU counts of the elastic plan.
 
-    The job trains on the largest planned count below it, and the other ranks stay idle until more join. If
+    The job trains on the largest smaller count in the plan, and the other ranks stay idle until more ranks join. If
     there is no smaller count, `dsconfig elastic run` does not start.
 
     Bad, read by elastic, world size 7:

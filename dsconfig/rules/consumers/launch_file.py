@@ -103,11 +103,11 @@ def deepspeed_not_launched(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC822", effect="rejected", source=f"{PLUGIN}._deepspeed_config_checks", reads="launch file")
 def setting_beside_config_file(ctx: Context) -> Iterator[Finding]:
-    """Accelerate's launch file names a DeepSpeed config and also contains settings of its own.
+    """Accelerate's launch file names a DeepSpeed config, and also contains settings that belong in it.
 
-    Accelerate rejects every setting that the named file could contain if `deepspeed_config_file` is set: stage,
-    accumulation, clipping, offload, saving, and `mixed_precision` at the top level. Its error speaks of
-    variables that "will be ignored".
+    If `deepspeed_config_file` is set, Accelerate rejects every setting that belongs in that file: stage, accumulation,
+    clipping, offload, saving, and `mixed_precision` at the top level. Its error says that these variables "will be
+    ignored".
 
     Bad:
 
@@ -233,7 +233,7 @@ _OPTIONS = frozenset(
 
 
 def _format_version(ctx: Context, key: str) -> str:
-    """Return a phrase with Accelerate's version if other versions have the key, else ""."""
+    """Return a phrase with Accelerate's version if other versions have the key, else an empty string."""
     return (
         f" in {ctx.version}" if ctx.version and (version_adding_key(key) or version_removing_key(key)) else ""
     )
@@ -252,7 +252,7 @@ def _suggest_replacement(key: str, known_keys: frozenset[str]) -> str:
 
 
 def _closest_key(key: str, value: Json, known_keys: frozenset[str]) -> str | None:
-    """Return the known key of which `key` is most likely a typo, or None.
+    """Return the known key for which `key` is most likely a typo, or None.
 
     No key of the block accepts an object or a list.
     """
@@ -313,7 +313,7 @@ def unknown_mixed_precision(ctx: Context) -> Iterator[Finding]:
 def zero3_init_below_stage_3(ctx: Context) -> Iterator[Finding]:
     """`zero3_init_flag` is on in a launch file whose stage is not 3.
 
-    Accelerate logs a warning and turns it off. The default of `zero_stage` is 2.
+    Accelerate logs a warning and disables the flag. The default of `zero_stage` is 2.
 
     Bad:
 
@@ -347,9 +347,8 @@ def zero3_init_below_stage_3(ctx: Context) -> Iterator[Finding]:
 def unreadable_launch_value(ctx: Context) -> Iterator[Finding]:
     """Accelerate cannot parse a value of the launch file's `deepspeed_config` block.
 
-    Accelerate converts each value to text and parses it again: the stage as an integer, clipping as a number.
-    A `gradient_accumulation_steps` that is not all digits stays text, and fails when Accelerate computes the
-    batch size.
+    Accelerate converts each value to text and parses it again: the stage as an integer, clipping as a number. If
+    `gradient_accumulation_steps` does not consist of digits, it stays a string, and computing the batch size fails.
 
     Bad:
 
@@ -390,8 +389,8 @@ def unreadable_launch_value(ctx: Context) -> Iterator[Finding]:
 def launched_model_saved_without_weights(ctx: Context) -> Iterator[Finding]:
     """`zero3_save_16bit_model` is not on in a launch file whose stage is 3.
 
-    Each rank holds a partition of every weight, and nothing gathers them when the model is saved. At the end
-    of training the Trainer saves no weights, and Accelerate's `get_state_dict` and `save_model` raise.
+    Each rank holds a partition of every weight, and nothing gathers them when the model is saved. At the end of
+    training, the Trainer saves no weights, and Accelerate's `get_state_dict` and `save_model` raise.
 
     Bad:
 
@@ -474,8 +473,8 @@ _PARSED_KEYS = (
 def lost_nvme_path(ctx: Context) -> Iterator[Finding]:
     """Accelerate never passes the NVMe path of its launch file to DeepSpeed.
 
-    The launcher passes the offload devices to the processes that it starts, but not the two paths. With the
-    device `nvme`, the resulting config has the path `"none"`, a folder of that name in the working directory.
+    The launcher passes the offload devices to the processes that it starts, but not the two paths. With the device
+    `nvme`, the resulting path is `"none"`: a folder of that name in the working directory.
 
     Bad:
 

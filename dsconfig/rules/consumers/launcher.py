@@ -17,7 +17,7 @@ _RUNNER = "launcher/runner.py:main"
 
 
 def _launcher_findings(ctx: Context, kind: Kind) -> Iterator[Finding]:
-    """Yield a finding for each launcher problem of one kind in a script's or manifest's commands."""
+    """Yield a finding for each launcher problem of one kind in the commands of a script or manifest."""
     try:
         problems = launcher_problems_in_script(ctx.document)
     except OSError:  # a note of the report says why
@@ -32,7 +32,7 @@ def _launcher_findings(ctx: Context, kind: Kind) -> Iterator[Finding]:
 
 
 def _path_of_command(job: LaunchedJob) -> KeyPath:
-    """Return the path of the command in a manifest; empty for a script, which has only lines."""
+    """Return the path of the command in a manifest; empty for a script, in which commands have only lines."""
     return () if job.line is not None else tuple(job.format.commands[0].split("."))
 
 
@@ -40,9 +40,8 @@ def _path_of_command(job: LaunchedJob) -> KeyPath:
 def visible_devices_without_effect(ctx: Context) -> Iterator[Finding]:
     """`CUDA_VISIBLE_DEVICES` has no effect, because a flag of `deepspeed` selects the GPUs.
 
-    On a single node the launcher uses the GPUs of `CUDA_VISIBLE_DEVICES` since 0.5.7, but only without
-    `--num_gpus`, `--include` and `--exclude`. With `--num_gpus 2` it starts on GPUs 0 and 1, whatever the variable
-    says.
+    Since 0.5.7, the launcher uses the GPUs of `CUDA_VISIBLE_DEVICES` on a single node, but only without `--num_gpus`,
+    `--include` and `--exclude`. With `--num_gpus 2`, it uses GPUs 0 and 1, whatever the variable says.
 
     Bad:
 
@@ -61,10 +60,10 @@ def visible_devices_without_effect(ctx: Context) -> Iterator[Finding]:
 def launcher_flags_in_conflict(ctx: Context) -> Iterator[Finding]:
     """`deepspeed` rejects its own flags.
 
-    It selects GPUs either by number (`--num_gpus`, `--num_nodes`) or by a filter (`--include` or `--exclude`),
-    knows a fixed list of launchers, and requires `--node_rank` with `--no_ssh`. The first word without a dash is the
-    program: `deepspeed python train.py` and `deepspeed hostfile train.py` start `python` and `hostfile`.
-    Commands such as `swift` and `llamafactory-cli` start the processes themselves.
+    It selects GPUs either by number (`--num_gpus`, `--num_nodes`) or by a filter (`--include` or `--exclude`), accepts
+    only known values of `--launcher`, and requires `--node_rank` with `--no_ssh`. The first word without a dash is the
+    program: `deepspeed python train.py` and `deepspeed hostfile train.py` start `python` and `hostfile`. Commands such
+    as `swift` and `llamafactory-cli` start the processes themselves.
 
     Bad:
 
@@ -83,9 +82,9 @@ def launcher_flags_in_conflict(ctx: Context) -> Iterator[Finding]:
 def hostfile_rejected(ctx: Context) -> Iterator[Finding]:
     """`deepspeed` rejects the hostfile, or a filter names a host or slot that the hostfile does not list.
 
-    Each line is `HOST slots=N`, with the number of GPUs. A bare host name, `HOST:8`, or a host that is listed twice
-    stops the launcher. From 0.15.2 to 0.19.6, `--include worker-1` without slots finds no slot on that host. dsconfig
-    reads the hostfile if it is in the repository.
+    Each line is `HOST slots=N`, with the number of GPUs. A line with only a host name, a line `HOST:8`, or a host that
+    is listed twice is an error. From 0.15.2 to 0.19.6, `--include worker-1` without slots finds no slot on that host.
+    dsconfig reads the hostfile if it is in the repository.
 
     Good:
 
@@ -101,8 +100,8 @@ def hostfile_rejected(ctx: Context) -> Iterator[Finding]:
 def hostfile_line_rejected(ctx: Context) -> Iterator[Finding]:
     """`deepspeed` rejects a line of the hostfile.
 
-    Each line reads `HOST slots=N`, without blanks around `=`, and names another host. Lines that start with `#` are
-    comments. `dsconfig check hostfile` checks the file on its own; DSC844 reports it for a command that names it.
+    Each line reads `HOST slots=N`, without blanks around `=`, and no host may occur twice. Lines that start with `#`
+    are comments. `dsconfig check hostfile` checks the file on its own; DSC844 reports it for a command that names it.
 
     Good:
 
@@ -138,9 +137,9 @@ def nodes_without_address(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC846", effect="crashes", source="torch distributed/run.py", reads="job")
 def more_processes_than_visible_devices(ctx: Context) -> Iterator[Finding]:
-    """A launcher starts more processes on a node than `CUDA_VISIBLE_DEVICES` shows GPUs.
+    """A launcher starts more processes on a node than `CUDA_VISIBLE_DEVICES` lists GPUs.
 
-    Each process uses the GPU of its local rank, so those beyond the last GPU fail with "CUDA error: invalid device
+    Each process uses the GPU of its local rank, so processes without a GPU fail with "CUDA error: invalid device
     ordinal". `deepspeed` itself takes the number of processes from the variable.
 
     Bad:
@@ -158,11 +157,11 @@ def more_processes_than_visible_devices(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC850", effect="ignored", source="bash(1), QUOTING and COMMENTS", reads="job")
 def command_cut_off(ctx: Context) -> Iterator[Finding]:
-    """The command ends before its last flags, because a line does not continue.
+    """The command ends before its last flags, because a line is not continued.
 
-    The shell joins a line with the next one only if `\\` is its very last character. A missing `\\`, a blank or
-    carriage return after it, an empty line and a commented-out flag between the lines all end the command. The
-    program starts without the flags below, and the shell then reports "--flag: command not found".
+    The shell joins a line with the next one only if it ends with `\\`. A missing `\\`, a blank or carriage return after
+    it, or an empty line or commented-out flag between the lines ends the command. The program starts without the flags
+    on the next lines, and the shell then reports "--flag: command not found".
 
     Good:
 
@@ -174,12 +173,12 @@ def command_cut_off(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC861", effect="ignored", source="launcher/runner.py:parse_args", reads="job")
 def launcher_flag_behind_program(ctx: Context) -> Iterator[Finding]:
-    """A flag of the launcher comes after the program, so the launcher does not read it.
+    """A launcher flag comes after the program, so the launcher does not read it.
 
-    `deepspeed`, `torchrun` and `accelerate launch` pass every word behind the program on to it. The launcher then
-    uses its default, such as port 29500, and the program ignores or rejects the flag. dsconfig reports this only if
-    it can read the program and the program does not mention the flag. An environment variable such as
-    `NPROC_PER_NODE=2` behind the program is an argument, too.
+    `deepspeed`, `torchrun` and `accelerate launch` pass every word after the program on to it. The launcher then uses
+    its default, such as port 29500, and the program ignores or rejects the flag. dsconfig reports this only if it can
+    read the program and the program does not mention the flag. An environment variable such as `NPROC_PER_NODE=2` after
+    the program is an argument too.
 
     Good:
 
@@ -191,11 +190,11 @@ def launcher_flag_behind_program(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC862", effect="altered", source="runtime/engine.py:DeepSpeedEngine", reads="job")
 def several_gpus_without_launcher(ctx: Context) -> Iterator[Finding]:
-    """`python` starts the program as one process, although `CUDA_VISIBLE_DEVICES` shows several GPUs.
+    """`python` starts the program as one process, although `CUDA_VISIBLE_DEVICES` lists several GPUs.
 
-    DeepSpeed uses one GPU for each process, and only a launcher starts several: `deepspeed`, `torchrun` or
-    `accelerate launch`. The other GPUs stay idle, and ZeRO partitions nothing. dsconfig reports this only if it can
-    read the program, and the program starts no processes itself.
+    DeepSpeed uses one GPU for each process, and only a launcher starts several: `deepspeed`, `torchrun` or `accelerate
+    launch`. The other GPUs stay idle, and ZeRO partitions nothing. dsconfig reports this only if it can read the
+    program, and if the program does not start processes itself.
 
     Good:
 
@@ -209,8 +208,8 @@ def several_gpus_without_launcher(ctx: Context) -> Iterator[Finding]:
 def port_used_twice(ctx: Context) -> Iterator[Finding]:
     """Two commands of a script run at the same time on one machine and use the same port.
 
-    `deepspeed` and torchrun let rank 0 listen on port 29500 unless `--master_port` names another. While a command in
-    the background (`&`) runs, the next one fails with "The server socket has failed to listen on any local network
+    `deepspeed` and torchrun let rank 0 listen on port 29500 unless `--master_port` names another. While one command
+    runs in the background (`&`), the next one fails with "The server socket has failed to listen on any local network
     address" or "Address already in use".
 
     Good:
@@ -230,10 +229,9 @@ def port_used_twice(ctx: Context) -> Iterator[Finding]:
 def machines_without_hostfile(ctx: Context) -> Iterator[Finding]:
     """The launch file has several machines, but no hostfile for the launcher that reads one.
 
-    Unless `deepspeed_multinode_launcher` is `standard`, Accelerate starts `deepspeed --hostfile`, by default with
-    pdsh. Without a hostfile DeepSpeed trains with the local GPUs alone, on each machine that runs the command.
-    `standard` starts torchrun instead, and needs the command with its `machine_rank` on every machine, as under
-    Slurm.
+    Unless `deepspeed_multinode_launcher` is `standard`, Accelerate starts `deepspeed --hostfile`, by default with pdsh.
+    Without a hostfile DeepSpeed trains with the local GPUs alone, on each machine that runs the command. `standard`
+    starts torchrun instead, for which the command must run on every machine with its `machine_rank`, as under Slurm.
 
     Bad:
 

@@ -1,4 +1,4 @@
-"""Program calls that conflict with partitioned parameters, or with the configured accumulation steps."""
+"""Calls that conflict with partitioned parameters, or with the configured accumulation steps."""
 
 from __future__ import annotations
 
@@ -66,9 +66,9 @@ _LONGEST_NUMBER = 10
 def accumulation_of_accelerator(ctx: Context) -> Iterator[Finding]:
     """The config and `Accelerator()` disagree on the number of accumulation steps.
 
-    Accelerate 0.13 to 0.22 replaces the number of the config by its own. Later versions keep that of the config in the
-    engine, but up to 1.7 count with their own: `accelerator.accumulate`, `sync_gradients` and the schedule then
-    proceed at other steps than the engine.
+    Accelerate 0.13 to 0.22 overwrites the number in the config with its own. Later versions keep it for the engine, but
+    up to 1.7 they use their own for `accelerator.accumulate`, `sync_gradients` and the schedule, which then advance at
+    other steps than the engine.
 
     Good, read by accelerate:
 
@@ -99,7 +99,7 @@ def accumulation_of_accelerator(ctx: Context) -> Iterator[Finding]:
 
 
 def _is_before(ctx: Context, release: str, program: str = "accelerate") -> bool:
-    """Return whether every version of `program` that the job may use is older than `release`."""
+    """Return whether every version of `program` that the job may use is earlier than `release`."""
     from dsconfig.core.version_ranges import parse_version_range
 
     known = program_versions(ctx, program)
@@ -116,8 +116,8 @@ def _is_before(ctx: Context, release: str, program: str = "accelerate") -> bool:
 def construction_inside_construction(ctx: Context) -> Iterator[Finding]:
     """`deepspeed.initialize`, or another `zero.Init` context, runs inside a `deepspeed.zero.Init` context.
 
-    The engine is then partitioned like a model, and `initialize` ends in a RecursionError. `initialize` leaves the
-    context since 0.7.0, and contexts may be nested since 0.9.1.
+    The engine is then partitioned like a model, and `initialize` fails with a RecursionError. Since 0.7.0, `initialize`
+    leaves the context first, and since 0.9.1, contexts may be nested.
 
     Good:
 
@@ -138,11 +138,11 @@ def construction_inside_construction(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC854", effect="altered", source="transformers generation/utils.py:GenerationMixin.generate")
 def generation_without_synchronization(ctx: Context) -> Iterator[Finding]:
-    """The program generates at stage 3 without `synced_gpus`, so ranks that finish early make the others hang.
+    """The program generates at stage 3 without `synced_gpus`, so ranks hang that wait for faster ranks.
 
     Each forward pass gathers parameters from all ranks. Ranks whose sequences end earlier stop calling the model, and
-    the others wait until NCCL times out. Transformers from 4.28 on synchronizes the ranks itself if it knows about
-    stage 3: under the Trainer, Accelerate, or with `HfDeepSpeedConfig`, but not after a plain `deepspeed.initialize`.
+    the others wait until NCCL times out. Since 4.28, Transformers synchronizes the ranks itself if it knows about stage
+    3: under the Trainer, Accelerate, or with `HfDeepSpeedConfig`, but not after a plain `deepspeed.initialize`.
 
     Good:
 
@@ -163,11 +163,11 @@ def generation_without_synchronization(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC855", effect="wasteful", source="trl models/utils.py:unwrap_model_for_generation")
 def model_gathered_for_generation(ctx: Context) -> Iterator[Finding]:
-    """A trainer of TRL gathers the complete model on every GPU to generate, although stage 3 partitions it.
+    """A TRL trainer gathers the complete model on every GPU to generate, although stage 3 partitions it.
 
     With `ds3_gather_for_generation=True`, the default, each GPU needs memory for all weights while it generates. With
-    `False` generation is slower, and a model fits that is larger than one GPU. With `use_vllm=True` TRL does not
-    generate with the partitioned model.
+    `False`, generation is slower, but the model may be larger than the memory of a GPU. With `use_vllm=True` TRL does
+    not generate with the partitioned model.
 
     Good, read by transformers:
 
@@ -186,10 +186,10 @@ def model_gathered_for_generation(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC856", effect="altered", source="runtime/zero/linear.py:zero3_linear_wrap")
 def parameters_gathered_for_inference(ctx: Context) -> Iterator[Finding]:
-    """The program runs the engine under `torch.inference_mode()` and trains it at stage 3.
+    """The program runs the engine under `torch.inference_mode()`, and trains it at stage 3.
 
-    Parameters that are gathered there become inference tensors. The next training step that finds them still gathered
-    raises "Inference tensors cannot be saved for backward". `torch.no_grad()` saves the same memory.
+    Parameters that are gathered there become inference tensors. The next training step that uses them while they are
+    still gathered raises "Inference tensors cannot be saved for backward". `torch.no_grad()` saves the same memory.
 
     Good:
 
@@ -215,9 +215,9 @@ def parameters_gathered_for_inference(ctx: Context) -> Iterator[Finding]:
 def frozen_parameters_recomputed(ctx: Context) -> Iterator[Finding]:
     """Non-reentrant gradient checkpointing with frozen parameters at stage 3 fails in the backward pass.
 
-    When a layer is recomputed, its frozen parameters are partitioned already, so PyTorch finds other shapes than in
-    the forward pass: "Recomputed values for the following tensors have different metadata". DeepSpeed 0.19.3 gathers
-    them again. Adapters of PEFT freeze the base model.
+    When a layer is recomputed, its frozen parameters are already partitioned, so their shapes differ from those in the
+    forward pass, and PyTorch raises "Recomputed values for the following tensors have different metadata". DeepSpeed
+    0.19.3 gathers them again. PEFT freezes the base model when it adds adapters.
 
     Good, read by transformers:
 
@@ -239,8 +239,8 @@ def model_loaded_whole(ctx: Context) -> Iterator[Finding]:
     """The program loads the complete model on every rank before `deepspeed.initialize` partitions it.
 
     `from_pretrained` partitions while it loads only if an `HfDeepSpeedConfig` object exists. Otherwise each rank needs
-    host memory for the complete model, and `initialize` copies it to the GPU before it partitions it, even if
-    `offload_param` is on. A small model does not suffer.
+    host memory for the complete model, and `initialize` copies the model to the GPU before partitioning it, even if
+    `offload_param` is on. For a small model, this does not matter.
 
     Good:
 
@@ -262,8 +262,8 @@ def model_loaded_whole(ctx: Context) -> Iterator[Finding]:
 def batch_checked_before_rendezvous(ctx: Context) -> Iterator[Finding]:
     """The program loads a partitioned model before the process group exists, and the config has all batch sizes.
 
-    `from_pretrained` under `HfDeepSpeedConfig` reads the config before it sets up communication, so DeepSpeed counts
-    one rank and rejects a `train_batch_size` for several: "16 != 1 * 8 * 1".
+    With `HfDeepSpeedConfig`, `from_pretrained` reads the config before communication is set up, so DeepSpeed counts one
+    rank, and rejects a `train_batch_size` for several ranks: "16 != 1 * 8 * 1".
 
     Good, read by transformers:
 

@@ -29,14 +29,14 @@ def first_uses(ctx: Context, *kinds: Kind) -> Iterator[ConfigSensitiveCall]:
 
 
 def is_named(ctx: Context) -> bool:
-    """Return whether a Python program that passes the config to its consumer is known."""
+    """Return whether any Python program is known that passes the config to its consumer."""
     return bool(ctx.facts.program_files)
 
 
 def at_stage(
     ctx: Context, use: ConfigSensitiveCall, consequence: str, help: str, effect: EffectName | None = None
 ) -> Finding:
-    """Build a finding about a program's call, located at the ZeRO stage in the config."""
+    """Build a finding about a call of the program, located at the ZeRO stage in the config."""
     return ctx.at(
         stage_path(ctx), f"{use.location} calls `{use.text}`: {consequence}", help=help, effect=effect
     )
@@ -50,12 +50,11 @@ def at_stage(
 def device_map_with_deepspeed(ctx: Context) -> Iterator[Finding]:
     """The program loads the model with `device_map` or `low_cpu_mem_usage`, which ZeRO stage 3 does not support.
 
-    Stage 3 partitions the model while it is loaded. If the training arguments exist by then, `from_pretrained`
-    raises "DeepSpeed Zero-3 is not compatible with passing a `device_map`"; `low_cpu_mem_usage=True` is rejected
-    before Transformers 4.49. At every stage, a map such as "auto" spreads the model over all GPUs in each
-    process, and the Trainer raises "You can't train a model that has been loaded with `device_map='auto'` in any
-    distributed mode". dsconfig reports this only if it knows the program, and only for a call that the source
-    proves.
+    Stage 3 partitions the model while it is loaded. If the training arguments exist by then, `from_pretrained` raises
+    "DeepSpeed Zero-3 is not compatible with passing a `device_map`"; `low_cpu_mem_usage=True` is rejected before
+    Transformers 4.49. At every stage, a map such as "auto" spreads the model over all GPUs in each process, and the
+    Trainer raises "You can't train a model that has been loaded with `device_map='auto'` in any distributed mode".
+    dsconfig reports this only for calls that the source of the program shows.
 
     Good, read by transformers:
 
@@ -85,7 +84,7 @@ def device_map_with_deepspeed(ctx: Context) -> Iterator[Finding]:
 
 
 def _rejects_low_memory_load(ctx: Context) -> bool:
-    """Return whether Transformers rejects `low_cpu_mem_usage`, which unknown versions do not."""
+    """Return whether Transformers is known to reject `low_cpu_mem_usage`."""
     if ctx.consumer != "transformers" or ctx.version is None:
         return False
     parts = ctx.version.split(".")
@@ -120,7 +119,7 @@ def quantized_weights_at_stage_3(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC835", effect="altered", source="runtime/engine.py:DeepSpeedEngine.save_checkpoint")
 def checkpoint_saved_by_one_rank(ctx: Context) -> Iterator[Finding]:
-    """The program saves under a condition that holds on one rank, but saving needs all ranks.
+    """The program saves under a condition that holds only on one rank, but all ranks must save.
 
     `save_checkpoint`, `save_16bit_model` and Accelerate's `save_state` wait for every rank, and at stage 3 so do
     `Trainer.save_model` and `get_state_dict`, which gather the weights. If only rank 0 calls them, it waits until
@@ -168,8 +167,8 @@ def partitions_saved(ctx: Context) -> Iterator[Finding]:
 def model_on_gpu_before_partitioning(ctx: Context) -> Iterator[Finding]:
     """The program copies the whole model to the GPU before `deepspeed.initialize` partitions it.
 
-    At stage 3 each GPU then has to hold the complete model once, which is what stage 3 is meant to avoid.
-    `deepspeed.initialize` moves the partitions to the GPU itself.
+    Each GPU must then hold the complete model once, which stage 3 is meant to avoid. `deepspeed.initialize` moves the
+    partitions to the GPU itself.
 
     Good:
 
@@ -190,9 +189,8 @@ def model_on_gpu_before_partitioning(ctx: Context) -> Iterator[Finding]:
 def model_loaded_before_arguments(ctx: Context) -> Iterator[Finding]:
     """The program loads the model before it creates the training arguments, so stage 3 does not partition it.
 
-    `from_pretrained` partitions the model while it is loaded only if `TrainingArguments` with the config exist
-    already. Otherwise each process loads the complete model, which needs its size times the number of GPUs of a
-    node in host memory.
+    `from_pretrained` partitions the model while it is loaded only if `TrainingArguments` with the config exist already.
+    Otherwise each process loads the complete model, so a node needs host memory for as many copies as it has GPUs.
 
     Good, read by transformers:
 
@@ -217,9 +215,9 @@ _MICRO = "train_micro_batch_size_per_gpu"
 def prepared_without_loader(ctx: Context) -> Iterator[Finding]:
     """The program calls `prepare` without a data loader, but the micro batch size is "auto".
 
-    Accelerate takes the micro batch size from the data loader among the arguments of the same call, and raises
-    "When using DeepSpeed, `accelerate.prepare()` requires you to pass at least one of training or evaluation
-    dataloaders" if there is none. An Accelerate launch file without a config file implies "auto".
+    Accelerate takes the micro batch size from the data loader among the arguments of the same call, and raises "When
+    using DeepSpeed, `accelerate.prepare()` requires you to pass at least one of training or evaluation dataloaders" if
+    there is none. Without a config file, an Accelerate launch file implies "auto".
 
     Good, read by accelerate:
 
@@ -239,9 +237,9 @@ def prepared_without_loader(ctx: Context) -> Iterator[Finding]:
 def optimizer_in_code_and_config(ctx: Context) -> Iterator[Finding]:
     """The program and the config disagree on which of them creates the optimizer or the scheduler.
 
-    Accelerate requires `DummyOptim` exactly if the config has an `optimizer`, and `DummyScheduler` if it has a
-    `scheduler`. It raises "You cannot specify an optimizer in the config file and in the code at the same time"
-    or "You cannot create a `DummyOptim` without specifying an optimizer in the config file".
+    Accelerate requires `DummyOptim` if and only if the config has an `optimizer`, and `DummyScheduler` if it has a
+    `scheduler`. It raises "You cannot specify an optimizer in the config file and in the code at the same time" or "You
+    cannot create a `DummyOptim` without specifying an optimizer in the config file".
 
     Good, read by accelerate:
 
@@ -281,8 +279,8 @@ _CREATED: tuple[tuple[str, str, Kind, Kind], ...] = (
 def zero_without_optimizer(ctx: Context) -> Iterator[Finding]:
     """The program starts an engine without an optimizer at stage 1 or 2, for example for a reference model.
 
-    Neither the config has an `optimizer`, nor does the program pass one: DeepSpeed raises "zero stage 2 requires
-    an optimizer". Only stage 3 partitions a model without an optimizer, and stage 0 needs none.
+    Neither the config nor the program provides an optimizer, and DeepSpeed raises "zero stage 2 requires an optimizer".
+    Only stage 3 partitions a model without an optimizer, and stage 0 needs none.
 
     Good:
 
@@ -336,8 +334,9 @@ def checkpoint_loaded_without_optimizer(ctx: Context) -> Iterator[Finding]:
 def partitioned_below_stage_3(ctx: Context) -> Iterator[Finding]:
     """The program builds the model under `deepspeed.zero.Init`, but the stage is below 3.
 
-    `zero.Init` partitions parameters, which only stage 3 gathers again. Below, the modules compute with parameters
-    of size 0 and fail, for example with "'weight' must be 2-D". `enabled=` switches it off for other stages.
+    `zero.Init` partitions parameters, which only stage 3 gathers again. At other stages, modules compute with
+    parameters of size 0 and fail, for example with "'weight' must be 2-D". Its argument `enabled` turns it off for
+    them.
 
     Good:
 
@@ -358,9 +357,9 @@ def partitioned_below_stage_3(ctx: Context) -> Iterator[Finding]:
 def model_partitioned_without_engine(ctx: Context) -> Iterator[Finding]:
     """`zero3_init_flag` partitions every model of the program, but one of them is never prepared.
 
-    With the flag, each `from_pretrained` after `Accelerator()` loads a partitioned model, also a frozen text encoder,
-    teacher or reference model. Only an engine gathers the parameters again: a model that is not passed to `prepare`
-    fails in its first forward pass, with "'weight' must be 2-D" or a tensor of size 0.
+    With the flag, each `from_pretrained` after `Accelerator()` loads a partitioned model, including frozen text
+    encoders, teachers and reference models. Only an engine gathers the parameters again: a model that is not passed to
+    `prepare` fails in its first forward pass, with "'weight' must be 2-D" or a tensor of size 0.
 
     Good:
 
@@ -443,7 +442,7 @@ def several_models_prepared(ctx: Context) -> Iterator[Finding]:
 def optimizer_prepared_alone(ctx: Context) -> Iterator[Finding]:
     """The program passes the model and its optimizer to two calls of `accelerator.prepare`.
 
-    With DeepSpeed the call with the model starts the engine, and it needs the optimizer: stage 1 or 2 raises "zero
+    With DeepSpeed, the call with the model creates the engine, which needs the optimizer: stage 1 or 2 raises "zero
     stage 2 requires an optimizer". Old versions of Accelerate raise "You need to pass the model along the optimizer
     when using Deepspeed".
 
@@ -466,8 +465,8 @@ def optimizer_prepared_alone(ctx: Context) -> Iterator[Finding]:
 def sizes_of_partitions_counted(ctx: Context) -> Iterator[Finding]:
     """The program counts elements with `numel()`, which returns 0 for a partitioned parameter.
 
-    From the moment stage 3 has partitioned a parameter, its tensor on each rank is empty. The whole size is its
-    attribute `ds_numel`.
+    Once stage 3 has partitioned a parameter, its tensor is empty on each rank. The attribute `ds_numel` has its full
+    size.
 
     Good:
 
@@ -489,7 +488,7 @@ def sizes_of_partitions_counted(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC866", effect="crashes", source="trl models/utils.py:prepare_deepspeed")
 def schedule_unresolved_for_reference_model(ctx: Context) -> Iterator[Finding]:
-    """A trainer of TRL starts the engine of its reference model before the Trainer resolves "auto" in the schedule.
+    """A TRL trainer starts the engine of its reference model before the Trainer resolves "auto" in the schedule.
 
     TRL passes a copy of the config to `deepspeed.initialize`. The Trainer resolves `warmup_num_steps` and
     `total_num_steps` only when training starts, so that DeepSpeed compares "auto" with a number: "TypeError: '>' not
@@ -528,10 +527,10 @@ _SIZES_FROM_HIDDEN_SIZE = (
     source="transformers integrations/deepspeed.py:HfTrainerDeepSpeedConfig.trainer_config_finalize",
 )
 def auto_size_of_model_without_config(ctx: Context) -> Iterator[Finding]:
-    """A bucket is "auto", but the trained model has no `config` from which the Trainer takes `hidden_size`.
+    """A bucket size is "auto", but the trained model has no `config` with a `hidden_size`.
 
-    The Trainer computes the sizes from `model.config.hidden_size`. For a plain `torch.nn.Module` without an attribute
-    `config` it raises "The model's config file has neither `hidden_size` nor `hidden_sizes` entry", or an
+    The Trainer computes bucket sizes from `model.config.hidden_size`. For a plain `torch.nn.Module` without an
+    attribute `config` it raises "The model's config file has neither `hidden_size` nor `hidden_sizes` entry", or an
     AttributeError in old versions.
 
     Good, read by transformers:

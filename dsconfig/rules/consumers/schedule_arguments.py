@@ -20,7 +20,7 @@ _MATCH = "transformers integrations/deepspeed.py:HfTrainerDeepSpeedConfig.fill_m
 
 
 def _launch_argument(ctx: Context, name: str) -> Json:
-    """Return an argument that the launch file itself sets, or None if it is unset or unknown."""
+    """Return an argument that the launch file sets, or None if it is not set or unknown."""
     if ctx.consumer != "transformers" or ctx.arguments is None:
         return None
     return ctx.arguments.explicit.get(name)
@@ -33,7 +33,7 @@ def _argument_label(ctx: Context, name: str) -> str:
 
 
 class _ScheduleCurve(NamedTuple):
-    """The shape of a DeepSpeed schedule, and the Trainer's names for the same shape."""
+    """A schedule of DeepSpeed, and the Trainer's names for schedules of the same shape."""
 
     names: frozenset[str]
     course: str
@@ -66,9 +66,9 @@ def schedule_argument_overridden(ctx: Context) -> Iterator[Finding]:
     """The job requests a different schedule than the `scheduler` section, which takes precedence.
 
     The Trainer creates a schedule from `lr_scheduler_type` only if the config has no `scheduler`. `WarmupLR`
-    is `constant_with_warmup`, `WarmupDecayLR` is `linear`, and `WarmupCosineLR` is `cosine`: with `WarmupLR`
-    beside `--lr_scheduler_type cosine`, the learning rate stays constant after the warmup. dsconfig reports
-    this only if it knows the arguments, that is for a config that a launch file names.
+    corresponds to `constant_with_warmup`, `WarmupDecayLR` to `linear`, and `WarmupCosineLR` to `cosine`. With
+    `WarmupLR` and `--lr_scheduler_type cosine`, the learning rate stays constant after the warmup. dsconfig reports
+    this only if a launch file with the arguments names the config.
 
     Bad, read by transformers:
 
@@ -128,9 +128,8 @@ _OPTIMS: Mapping[str, frozenset[str]] = {
 def optimizer_argument_overridden(ctx: Context) -> Iterator[Finding]:
     """The job requests a different optimizer than the `optimizer` section, which takes precedence.
 
-    The Trainer creates the optimizer of `optim` only if the config has no `optimizer`. An 8-bit or paged
-    optimizer that is meant to save memory is then not used. `adafactor` is even rejected: "Only one optimizer
-    can be configured".
+    The Trainer creates the optimizer of `optim` only if the config has no `optimizer`. An 8-bit or paged optimizer,
+    which would save memory, is then not used. `adafactor` is even rejected: "Only one optimizer can be configured".
 
     Bad, read by transformers:
 
@@ -176,10 +175,10 @@ _ADAM_DEFAULTS = {"adam_beta1": 0.9, "adam_beta2": 0.999, "adam_epsilon": 1e-8}
 def optimizer_argument_under_offload(ctx: Context) -> Iterator[Finding]:
     """The optimizer is offloaded, so Accelerate replaces the requested one with `DeepSpeedCPUAdam`.
 
-    Without an `optimizer` section the Trainer creates the optimizer of `optim`. Accelerate then creates
-    DeepSpeed's CPU Adagrad or Lion for PyTorch's or a 32-bit one of bitsandbytes, and `DeepSpeedCPUAdam` for
-    any other class: as AdamW for AdamW in 32 bits, as Adam with L2 regularization for the rest. Only the
-    learning rate and the weight decay are kept; `adam_beta1`, `adam_beta2` and `adam_epsilon` are not.
+    Without an `optimizer` section, the Trainer creates the optimizer of `optim`. Accelerate replaces Adagrad and Lion
+    (of PyTorch, or 32-bit ones of bitsandbytes) with DeepSpeed's CPU versions, and any other optimizer with
+    `DeepSpeedCPUAdam`. This runs as AdamW in place of a 32-bit AdamW, otherwise as Adam with L2 regularization. Only
+    the learning rate and the weight decay are kept; `adam_beta1`, `adam_beta2` and `adam_epsilon` are not.
 
     Bad, read by transformers:
 
@@ -238,7 +237,7 @@ _ADAMW_32_BIT = frozenset({"paged_adamw_32bit"})
 
 
 class _ArgumentReplacedByDefault(NamedTuple):
-    """A missing key, the arguments that are therefore ignored, and the default that DeepSpeed uses."""
+    """A missing key, the training arguments that it makes ineffective, and the default that DeepSpeed uses."""
 
     section: str
     key: str
@@ -249,12 +248,11 @@ class _ArgumentReplacedByDefault(NamedTuple):
 
 @rule("DSC832", effect="altered", source=_MATCH)
 def argument_without_key(ctx: Context) -> Iterator[Finding]:
-    """The job sets an argument whose key the config lacks, so DeepSpeed uses its default instead.
+    """The job sets an argument whose key is missing in the config, so DeepSpeed uses its default instead.
 
-    The Trainer replaces "auto", and compares written values with its arguments. It adds no key: if `optimizer`
-    has no `lr`, DeepSpeed trains with 0.001 whatever `--learning_rate` says, and without `gradient_clipping`
-    nothing is clipped. dsconfig reports this only if it knows the arguments, that is for a config that a launch
-    file names.
+    The Trainer replaces "auto", and compares other values with its arguments, but adds no key: if `optimizer` has no
+    `lr`, DeepSpeed trains with 0.001 whatever `--learning_rate` says, and without `gradient_clipping` nothing is
+    clipped. dsconfig reports this only if a launch file with the arguments names the config.
 
     Bad, read by transformers:
 
@@ -330,7 +328,7 @@ def _unapplied_optimizer_arguments(ctx: Context) -> Iterator[_ArgumentReplacedBy
 
 
 def _equals_default(ctx: Context, key: str, given: tuple[str, ...], value: Json) -> bool:
-    """Return whether the arguments equal the value that DeepSpeed uses, or that value is unknown."""
+    """Return whether the arguments equal the value that DeepSpeed uses, or whether that value is unknown."""
     if key == "betas":
         pair = value if isinstance(value, list) and len(value) == 2 else None
         index = {"adam_beta1": 0, "adam_beta2": 1}

@@ -1,1 +1,1 @@
-"""Offloading to host memory and NVMe: the stage, device and optimizer it needs, and memory limits."""
+"""Offloading to host memory and NVMe: the stage, device and optimizer that it requires, and memory limits."""

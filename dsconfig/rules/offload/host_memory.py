@@ -42,10 +42,10 @@ def host_memory_exceeded(ctx: Context) -> Iterator[Finding]:
     the whole run. Up to 0.18, stages 1 and 2 also flatten the weights there. The operating system kills a
     process that exceeds host memory, usually without an error message.
 
-    Reported only when the model, the world size and `host-memory` are known and the whole model is trained.
-    The number is the highest peak that `dsconfig memory --host` estimates. It includes torch's rounding of
-    pinned memory to powers of two, and excludes what depends on the script, such as how it builds the model.
-    `gpus-per-node` ranks share a host, 8 by default.
+    Reported only when the model, the world size and `host-memory` are known and the whole model is trained. The number
+    is the highest peak that `dsconfig memory --host` estimates. It includes torch's rounding of pinned memory to powers
+    of two, but not what depends on the script, such as how it builds the model. A host runs `gpus-per-node` ranks, 8 by
+    default.
 
     Bad, world size 8, host memory 64GiB:
 
@@ -85,7 +85,7 @@ def host_memory_exceeded(ctx: Context) -> Iterator[Finding]:
 
 
 def _key_with_most_host_memory(ctx: Context) -> str:
-    """Return the key that accounts for most host memory: an offload section, or the stage."""
+    """Return the key to which most host memory is due: an offload section, or the stage."""
     sections = [
         key for key in (OPTIMIZER, PARAM) if offload_keys(ctx, key) and offload_device(ctx, key) != "none"
     ]
@@ -93,12 +93,12 @@ def _key_with_most_host_memory(ctx: Context) -> str:
 
 
 def _ranks_per_host(ctx: Context) -> int:
-    """Return the number of ranks that share a host."""
+    """Return the number of ranks on each host."""
     return min(ctx.facts.gpus_per_node or _GPUS_PER_NODE, ctx.world_size or 1)
 
 
 def _host_estimate(ctx: Context) -> Estimate:
-    """Return the memory estimate for one short sample; activations do not matter for the host."""
+    """Return the memory estimate for one short sample, because activations do not affect the host."""
     from dsconfig.memory import (
         HOST_BUILD,
         SCRIPT_OPTIMIZER,

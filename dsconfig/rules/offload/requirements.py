@@ -408,7 +408,7 @@ def partial_offload_without_cpu_adam(ctx: Context) -> Iterator[Finding]:
 
 
 class _OptimizerInsteadOfCpuAdam(NamedTuple):
-    """The optimizer used instead of DeepSpeed's CPU Adam, and advice on how to change that."""
+    """The optimizer that is used instead of DeepSpeed's CPU Adam, and how to change that."""
 
     description: str
     remedy: str = ""
@@ -513,7 +513,7 @@ _SUPER = f"{OPTIMIZER}.super_offload"
     source="runtime/engine.py:DeepSpeedEngine._configure_zero_optimizer",
 )
 def super_offload_out_of_use(ctx: Context) -> Iterator[Finding]:
-    """`super_offload` is set below stage 3, or `cpuadam_cores_perc` without `super_offload`.
+    """`super_offload` is set below stage 3, or `cpuadam_cores_perc` is set without `super_offload`.
 
     SuperOffload is an optimizer of stage 3, and the only one that uses `cpuadam_cores_perc`.
 

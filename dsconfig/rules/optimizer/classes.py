@@ -72,7 +72,7 @@ def adagrad_that_is_adam(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC508", effect="ignored", source=f"{_ENGINE}._configure_fp16_optimizer")
 def legacy_fusion_unread(ctx: Context) -> Iterator[Finding]:
-    """`legacy_fusion` is true but has no effect.
+    """`legacy_fusion` is true, but has no effect.
 
     Only the 16-bit wrapper without ZeRO reads it, and only around FusedAdam: type `Adam` or `AdamW`, neither
     offloaded nor with `torch_adam`.
@@ -170,7 +170,7 @@ def adam_that_is_adamw(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC521", effect="ignored", since="0.3.11", source=_BUILD)
 def adam_w_mode_of_adamw(ctx: Context) -> Iterator[Finding]:
-    """`adam_w_mode` is false with type `AdamW`, which ignores it.
+    """`adam_w_mode` is false with type `AdamW`, which ignores the key.
 
     Bad:
 
@@ -507,10 +507,10 @@ Source: runtime/zero/utils.py, `ZERO_SUPPORTED_OPTIMIZERS`.
 def untested_optimizer_with_zero(ctx: Context) -> Iterator[Finding]:
     """ZeRO is enabled with an optimizer class with which it is not tested.
 
-    ZeRO is tested with Adam, AdamW, Adagrad, Lion and Muon. Engine initialization rejects every other class
-    (`Lamb`, the optimizers of `mup`, the rest of `torch.optim`, and ZenFlow's Adam up to 0.19.2) unless
-    `zero_allow_untested_optimizer` is true. Most optimizers work element by element and are fine. Those that
-    use whole layers, such as Lamb, see only slices of them.
+    ZeRO is tested with Adam, AdamW, Adagrad, Lion and Muon. Engine initialization rejects every other class (`Lamb`,
+    the optimizers of `mup`, the rest of `torch.optim`, and ZenFlow's Adam up to 0.19.2) unless
+    `zero_allow_untested_optimizer` is true. Most optimizers work element by element, and are safe to use. Those that
+    need whole layers, such as Lamb, see only slices of them.
 
     Bad:
 

@@ -82,7 +82,7 @@ def muon_with_scattered_gradients(ctx: Context) -> Iterator[Finding]:
     source="runtime/engine.py:DeepSpeedEngine._muon_half_defaults",
 )
 def muon_with_one_learning_rate(ctx: Context) -> Iterator[Finding]:
-    """One `lr` is used for both parts of Muon, which need different ones.
+    """One `lr` is used for both parts of Muon, which need different learning rates.
 
     Muon updates the matrices, and Adam everything else. Their default learning rates are 0.02 and 0.0003.
     `lr` sets both, unless `muon_lr` and `adam_lr` are set.
@@ -114,7 +114,7 @@ def muon_with_one_learning_rate(ctx: Context) -> Iterator[Finding]:
     " runtime/zero/stage_1_and_2.py:DeepSpeedZeroOptimizer.__init__",
 )
 def muon_with_unsupported_zero_feature(ctx: Context) -> Iterator[Finding]:
-    """Muon is combined with a ZeRO feature that the release does not support with it yet.
+    """Muon is combined with a ZeRO feature that the release does not support with it.
 
     Up to 0.18.8, this is stage 3: "Muon optimizer is not yet compatible with ZeRO Stage 3". From 0.19.3 to
     0.19.5, it is an offloaded optimizer at stage 1 or 2 with `reduce_scatter`, which is true by default.

@@ -144,8 +144,8 @@ def _params_checked_on_load(ctx: Context) -> Json:
 def optimizer_params_not_an_object(ctx: Context) -> Iterator[Finding]:
     """`optimizer.params` is not an object.
 
-    DeepSpeed looks up `max_grad_norm` in it while it loads the config. It accepts null, which selects the
-    defaults of the optimizer class. Without a `type` in the section, it accepts any value.
+    DeepSpeed looks up `max_grad_norm` in it while it loads the config. Null is accepted, and selects the defaults of
+    the optimizer class. Without a `type` in the section, any value is accepted.
 
     Bad:
 
@@ -205,10 +205,10 @@ _TYPE = "optimizer.type"
 def unknown_optimizer(ctx: Context) -> Iterator[Finding]:
     """`optimizer.type` is not an optimizer that the release can build.
 
-    DeepSpeed matches its own types without regard to case. Every other name has to be a class of
-    `torch.optim`, spelled exactly: `SGD`, not `sgd`. Names of DeepSpeed's classes, such as `FusedAdam`, do
-    not work, and 0.19.7 removed the 1-bit optimizers. Engine initialization raises when it looks up the name,
-    or, if the name is something else in `torch.optim` (`Optimizer`, `lr_scheduler`), when it calls that.
+    DeepSpeed matches its own types without regard to case. Every other name has to be a class of `torch.optim`, spelled
+    exactly: `SGD`, not `sgd`. Names of DeepSpeed's classes, such as `FusedAdam`, do not work, and 0.19.7 removed the
+    1-bit optimizers. Engine initialization fails when it looks up the name, or if the name is something else in
+    `torch.optim`, such as `lr_scheduler`, when it calls that.
 
     Bad:
 
@@ -252,7 +252,7 @@ def _why_type_is_unknown(ctx: Context, kind: TypeInfo | None, type_name: str) ->
 
 
 def _closest_type(type_name: str, ctx: Context) -> str | None:
-    """Return the available type that an unknown one most likely stands for, or None."""
+    """Return the available type that an unknown type most likely stands for, or None."""
     from dsconfig.rules._suggest_key import closest_word, is_same_spelling
 
     candidates = [*OPTIMIZERS, *supported_types(ctx, "Optimizer")]
@@ -447,7 +447,7 @@ def _may_be_out_of_range(value: Json) -> bool:
 
 
 def _find_range_violation(key: str, value: Json) -> tuple[tuple[int, ...], str] | None:
-    """Return the index of the invalid element, if any, and the accepted values; None if valid."""
+    """Return the index of the invalid element, if any, and the accepted values; None if all are valid."""
     if key in _NOT_NEGATIVE and is_number(value) and value < 0:
         return (), "a non-negative number"
     if key == "betas" and isinstance(value, list) and len(value) == 2:

@@ -68,7 +68,7 @@ def parameter_format_contradicts_precision(ctx: Context) -> Iterator[Finding]:
 
 
 def _how_to_train_in_dtype(dtype: str, model_dtype: str) -> str:
-    """Return how to train the model in a dtype, or "" if that is impossible, as for int8."""
+    """Return how to train the model in a dtype, or an empty string if that is impossible, as for int8."""
     steps = [f"set `{model_dtype}.enabled` to `false`"] if model_dtype != "fp32" else []
     steps += [f"set `{dtype}.enabled` to `true`"] if dtype in ("fp16", "bf16") else []
     return " and ".join(steps) if dtype in ("fp16", "bf16", "fp32") else ""
@@ -163,7 +163,7 @@ _SANITY = "runtime/engine.py:DeepSpeedEngine._do_optimizer_sanity_check"
 
 @rule("DSC340", effect="crashes", since="0.7.6", source=_SANITY)
 def gradient_accumulation_format_unsupported(ctx: Context) -> Iterator[Finding]:
-    """`data_types.grad_accum_dtype` differs from the model's dtype where DeepSpeed supports only one.
+    """`data_types.grad_accum_dtype` differs from the model's dtype, but DeepSpeed supports only that.
 
     With ZeRO off, gradients accumulate in the model's dtype; otherwise engine initialization fails with
     "unsupported mix".
@@ -362,14 +362,13 @@ _REDUCED = "runtime/zero/stage_1_and_2.py:DeepSpeedZeroOptimizer.get_gradient_fo
 
 @rule("DSC417", effect="altered", since="0.10.1", until="0.19.7", source=_REDUCED)
 def gradients_of_ranks_not_averaged(ctx: Context) -> Iterator[Finding]:
-    """Stage 1 accumulates gradients in a dtype other than the model's, and never averages them over ranks.
+    """Stage 1 accumulates gradients in a dtype other than the model's, and never averages them over the ranks.
 
     The ranks reduce a copy in the model's dtype, and up to 0.19.7 the average stays in that copy. Each rank
     updates its partition with the gradients of its own samples, and nothing is raised: with two ranks whose
     gradients are 1 and 3, one half of the weights moves by 1 and the other half by 3.
 
-    Stage 3 averages. So does bf16 with fp32 accumulation that is not offloaded to the CPU, which uses another
-    optimizer.
+    Stage 3 does average them, as does bf16 with fp32 accumulation without CPU offload, which uses another optimizer.
 
     Bad:
 
@@ -400,7 +399,7 @@ def gradients_of_ranks_not_averaged(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC418", effect="crashes", since="0.10.1", until="0.16.4", source=_REDUCED)
 def overlap_before_gradients_are_there(ctx: Context) -> Iterator[Finding]:
-    """With `overlap_comm`, stage 1 sends gradients before they exist in `grad_accum_dtype`.
+    """With `overlap_comm`, stage 1 reduces gradients before they exist in `grad_accum_dtype`.
 
     Up to 0.16.4, gradients are converted to `grad_accum_dtype` after the backward pass, but `overlap_comm`
     sends them while it runs: "'NoneType' object has no attribute 'view'". Reported only when each step has
@@ -428,7 +427,7 @@ def overlap_before_gradients_are_there(ctx: Context) -> Iterator[Finding]:
 
 
 def _has_separate_gradients(ctx: Context) -> bool:
-    """Return whether stage 1 keeps gradients in another dtype than the model's."""
+    """Return whether stage 1 keeps gradients in a dtype other than the model's."""
     dtype = normalize_dtype(ctx.value(_ACCUMULATION)) if ctx.has(_ACCUMULATION) else None
     return (
         dtype not in (None, training_dtype(ctx))

@@ -165,9 +165,9 @@ def auto_cast_without_fp16(ctx: Context) -> Iterator[Finding]:
     It leaves keyword arguments, as in `engine(pixel_values=images)`, and integers, such as token ids,
     unchanged. Up to 0.17.0, DeepSpeed read `auto_cast` only if `fp16` was enabled.
 
-    Transformers' Trainer passes inputs as keyword arguments (`compute_loss`), as do most loops with
-    Accelerate, so `auto_cast` has no effect there. If `enabled` is "auto", they resolve it, and `auto_cast`
-    is right for runs with fp16.
+    Transformers' Trainer passes inputs as keyword arguments (`compute_loss`), as do most loops with Accelerate, so
+    `auto_cast` has no effect there. If `enabled` is "auto", they resolve it, and `auto_cast` is useful for runs with
+    fp16.
 
     Bad:
 
@@ -415,7 +415,7 @@ _CPU_ADAM = ("adam", "adamw")
 
 
 class _CpuAdamObstacle(NamedTuple):
-    """Why DeepSpeed does not use its CPU Adam, the key responsible, and the remedy."""
+    """The reason why DeepSpeed does not use its CPU Adam, the key responsible for it, and the remedy."""
 
     description: str
     path: str | None

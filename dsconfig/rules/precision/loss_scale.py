@@ -213,9 +213,9 @@ def loss_scale_settings_beside_fixed_scale(ctx: Context) -> Iterator[Finding]:
 def loss_scale_never_lowered(ctx: Context) -> Iterator[Finding]:
     """`fp16.hysteresis` is less than 1, so the loss scale never decreases.
 
-    DeepSpeed counts overflows down from it and halves the scale when the count is 1. If the count starts at 0
-    or below, it never reaches 1: once the gradients overflow, every step is skipped. Only the optimizers of
-    ZeRO read the key.
+    DeepSpeed counts down from it with each overflow, and halves the scale when the count is 1. If the count starts at 0
+    or below, it never reaches 1: once the gradients overflow, every step is skipped. Only the optimizers of ZeRO read
+    the key.
 
     Bad:
 

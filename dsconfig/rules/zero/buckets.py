@@ -71,8 +71,8 @@ _LARGE, _MAX_NUMEL = 1_000_000_000, 2**63  # no tensor has more elements
 def overlapping_buckets_of_gigabytes(ctx: Context) -> Iterator[Finding]:
     """`reduce_bucket_size` is very large, and `overlap_comm` allocates two such buckets.
 
-    With overlap, one bucket is reduced while the next one is filled, so each GPU holds both. Reported from a
-    billion elements on, twice the default.
+    With overlap, one bucket is reduced while the next one is filled, so each GPU holds both. Reported for a billion
+    elements or more, which is twice the default.
 
     Bad:
 
@@ -116,7 +116,7 @@ _NEAR_ZERO: dict[str, tuple[int, tuple[int, ...], str]] = {
 
 @rule("DSC442", effect="wasteful", source="runtime/zero/config.py:DeepSpeedZeroConfig")
 def sizes_of_nearly_zero(ctx: Context) -> Iterator[Finding]:
-    """A bucket or limit is so small that ZeRO handles parameters one by one.
+    """A bucket or limit is so small that ZeRO processes parameters one by one.
 
     DeepSpeed accepts 0 for most numbers of elements. This saves memory at the cost of very many small
     messages.
@@ -154,8 +154,8 @@ def sizes_of_nearly_zero(ctx: Context) -> Iterator[Finding]:
 def allgather_bucket_of_zero(ctx: Context) -> Iterator[Finding]:
     """`allgather_bucket_size` is 0 at stage 1 or 2.
 
-    DeepSpeed divides the size of a partition by it to get the number of shards to gather, so the first step
-    fails with a ZeroDivisionError. Since 0.10, a single rank needs no all-gather.
+    DeepSpeed divides the size of a partition by it to compute the number of shards to gather, so the first step fails
+    with a ZeroDivisionError. Since 0.10, a single rank needs no all-gather.
 
     Bad, release 0.11.2, world size 2:
 
@@ -379,7 +379,7 @@ def all_reduce_at_stage_2(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC444", effect="altered", source="runtime/zero/stage_1_and_2.py:DeepSpeedZeroOptimizer.__init__")
 def contiguous_gradients_off_beside_offload(ctx: Context) -> Iterator[Finding]:
-    """`contiguous_gradients` is false, but optimizer offloading sets it to true.
+    """`contiguous_gradients` is false, but offloading the optimizer sets it to true.
 
     Bad:
 
@@ -534,7 +534,7 @@ def gradient_norm_skipped_at_wrong_stage(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC437", effect="crashes", since="0.19.7", source=_STAGES_1_2)
 def gradient_norm_skipped_though_needed(ctx: Context) -> Iterator[Finding]:
-    """`compute_grad_norm` is false, but another setting needs the gradient norm.
+    """`compute_grad_norm` is false, but another setting requires the gradient norm.
 
     Clipping needs it, and `gradient_clipping` is 1.0 by default. So do optimizer offloading, ZenFlow, and the
     optimizer that stage 1 uses for bf16 with fp32 gradient accumulation. Engine initialization fails with

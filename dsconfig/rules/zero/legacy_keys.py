@@ -18,7 +18,7 @@ from dsconfig.rules._fixes import remove_key
 
 @rule("DSC140", effect="deprecated", source="runtime/zero/config.py:read_zero_config_deprecated")
 def zero_optimization_as_boolean(ctx: Context) -> Iterator[Finding]:
-    """`zero_optimization` is a boolean, the form of the first release.
+    """`zero_optimization` is a boolean, as in the first releases.
 
     DeepSpeed still reads it, with a warning: true is stage 1 and false is stage 0. A top-level
     `allgather_size` becomes the `allgather_bucket_size` of the section.
@@ -152,7 +152,7 @@ def _describe_conflict(old: str, new: str) -> str:
 def old_and_new_key_together(ctx: Context) -> Iterator[Finding]:
     """A deprecated key is set together with the key that replaced it.
 
-    DeepSpeed rejects a config with both keys, whatever their values are, null included.
+    DeepSpeed rejects a config with both keys, whatever their values are, even null.
 
     Bad:
 
@@ -178,7 +178,7 @@ def old_and_new_key_together(ctx: Context) -> Iterator[Finding]:
 
 
 def _is_key_set(ctx: Context, path: str) -> bool:
-    """Return whether a key is set, not counting an "auto" that the section drops."""
+    """Return whether a key is set; an "auto" that its section ignores does not count."""
     value = ctx.raw(path)
     return value is not MISSING and (value != "auto" or ctx.value(path) == "auto")
 

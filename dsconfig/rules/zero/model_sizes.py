@@ -100,7 +100,7 @@ def bucket_larger_than_model(ctx: Context) -> Iterator[Finding]:
     source="runtime/zero/config.py:DeepSpeedZeroConfig.prefetch_bucket_size",
 )
 def auto_prefetch_bucket_with_fraction(ctx: Context) -> Iterator[Finding]:
-    """`stage3_prefetch_bucket_size` is "auto", and an old Transformers or Accelerate computes a fraction.
+    """`stage3_prefetch_bucket_size` is "auto", for which an old Transformers or Accelerate computes a fraction.
 
     Transformers before 4.45 and Accelerate before 0.31 fill in 0.9 × `hidden_size`², such as 15099494.4 for a hidden
     size of 4096. From 0.15.0 on DeepSpeed requires an integer, and raises "Input should be a valid integer, got a
@@ -176,7 +176,7 @@ def live_parameters_without_effect(ctx: Context) -> Iterator[Finding]:
     "runtime/base_optimizer.py:ZeROOptimizer.report_ipg_memory_usage",
 )
 def bucket_too_small_for_another_format(ctx: Context) -> Iterator[Finding]:
-    """Gradients that are sent in a dtype other than their own do not fit in `reduce_bucket_size`.
+    """Gradients that are reduced in a dtype other than their own do not fit in `reduce_bucket_size`.
 
     From 0.17.2 to 0.18.1, DeepSpeed registers a parameter larger than the bucket under its own dtype and
     looks it up by the dtype that is sent, which for linear layers is that of `torch_autocast`. The first
@@ -216,7 +216,7 @@ def bucket_too_small_for_another_format(ctx: Context) -> Iterator[Finding]:
 
 
 def _autocast_problem(ctx: Context, size: float) -> tuple[str, str] | None:
-    """Return the reason and help if linear layers send gradients in their autocast dtype, else None."""
+    """Return the reason and help if linear layers reduce gradients in their autocast dtype, else None."""
     path = "torch_autocast.dtype"
     dtype = normalize_dtype(ctx.value(path)) if ctx.has(path) else "fp16"
     if dtype not in ("fp16", "bf16") or ctx.has("torch_autocast.lower_precision_safe_modules"):
@@ -338,7 +338,7 @@ def _may_be_leaf_module(ctx: Context, block: str) -> bool:
     "DSC408", effect="ignored", since="0.18.0", source="utils/z3_leaf_module.py:apply_zero_leaf_module_config"
 )
 def leaf_module_not_in_model(ctx: Context) -> Iterator[Finding]:
-    """`leaf_module.classes` lists only blocks of other models than the one that is trained.
+    """`leaf_module.classes` lists only blocks of models other than the trained one.
 
     DeepSpeed logs that no module matched and applies its hooks as usual. Reported only when the model is
     known and each class is the expert block of another model.

@@ -236,7 +236,7 @@ def _is_read_at_stage_0(ctx: Context, path: str) -> bool:
     source="runtime/engine.py:DeepSpeedEngine._configure_zero_optimizer",
 )
 def prefetch_beside_sequential_gather(ctx: Context) -> Iterator[Finding]:
-    """`stage3_prefetch_bucket_size` is set, but `stage3_allgather_sequential` overrides it with 1.
+    """`stage3_prefetch_bucket_size` is set, but `stage3_allgather_sequential` changes it to 1.
 
     Bad:
 
@@ -315,10 +315,10 @@ def auto_without_stage3_prefix(ctx: Context) -> Iterator[Finding]:
 def model_saved_without_weights(ctx: Context) -> Iterator[Finding]:
     """Stage 3 does not gather the weights when the consumer saves the model.
 
-    Each rank holds only a partition of every weight. Unless `stage3_gather_16bit_weights_on_model_save` is
-    true, the model that Transformers' Trainer saves contains no weights: `zero_to_fp32.py` has to consolidate
-    them from the ZeRO checkpoint. Accelerate's `get_state_dict` and `save_model` raise instead, at the end of
-    the training. DSC828 covers the same setting in an Accelerate launch file.
+    Each rank holds only a partition of every weight. Unless `stage3_gather_16bit_weights_on_model_save` is true, the
+    model that Transformers' Trainer saves contains no weights: `zero_to_fp32.py` must consolidate them from the ZeRO
+    checkpoint. Accelerate's `get_state_dict` and `save_model` raise instead, at the end of the training. DSC828 covers
+    the same setting in an Accelerate launch file.
 
     Bad, read by transformers:
 
@@ -404,7 +404,7 @@ def live_parameters_kept_by_reuse(ctx: Context) -> Iterator[Finding]:
 
 
 def _is_gathered_whole(ctx: Context, reuse: float) -> bool:
-    """Return whether the model is known to be small enough for the rule DSC406 to apply instead."""
+    """Return whether the model is known to be so small that the rule DSC406 applies instead."""
     if ctx.facts.model is None or ctx.world_size == 1:
         return False
     from dsconfig.rules._model_facts import parameter_count_if_known
@@ -421,8 +421,8 @@ def _is_gathered_whole(ctx: Context, reuse: float) -> bool:
 def bucket_kept_by_stage_3(ctx: Context) -> Iterator[Finding]:
     """`reduce_bucket_size` is very large at stage 3, which keeps the bucket for the whole run.
 
-    At stages 1 and 2, the bucket exists only in the backward pass. Reported from a billion elements on, twice
-    the default, if gradients are contiguous.
+    At stages 1 and 2, the bucket exists only in the backward pass. Reported for a billion elements or more, which is
+    twice the default, if gradients are contiguous.
 
     Bad:
 

@@ -30,8 +30,7 @@ _GROUPS = "utils/groups.py:_create_zero_param_parallel_group"
 def secondary_partition_not_a_divisor(ctx: Context) -> Iterator[Finding]:
     """`zero_hpz_partition_size` does not divide the number of ranks.
 
-    DeepSpeed divides the ranks into groups of this size, and none may be left over: "12 is not divisible by
-    8".
+    DeepSpeed divides the ranks into groups of this size, and no ranks may be left over: "12 is not divisible by 8".
 
     Bad, world size 12:
 
@@ -108,7 +107,7 @@ def secondary_partition_beyond_ranks(ctx: Context) -> Iterator[Finding]:
     source="runtime/zero/partition_parameters.py:Init._partition_param_sec",
 )
 def parameter_shorter_than_secondary_parts(ctx: Context) -> Iterator[Finding]:
-    """A rank's part of a secondary partition would start past the end of a parameter.
+    """A rank's part of a secondary partition starts past the end of a parameter.
 
     DeepSpeed pads parameters to a multiple of the number of ranks, and the ranks of a node share the padded
     parameter. If a parameter is shorter than the padding, nothing is left for the last ranks, and up to
@@ -261,8 +260,8 @@ def shard_not_quantizable(ctx: Context) -> Iterator[Finding]:
 def weights_quantized_as_fp16(ctx: Context) -> Iterator[Finding]:
     """`zero_quantized_weights` is on, but the model is not in fp16.
 
-    Up to 0.19.5, DeepSpeed passes the weights unconverted to a kernel that reads fp16, where the bits of bf16
-    and fp32 mean other numbers. Since 0.19.6 it converts them (`CUDAQuantizer.quantize`).
+    Up to 0.19.5, DeepSpeed passes the weights unconverted to a kernel that reads them as fp16, so bf16 and fp32 weights
+    are misread. Since 0.19.6 it converts them (`CUDAQuantizer.quantize`).
 
     Bad:
 
@@ -300,9 +299,9 @@ def weights_quantized_as_fp16(ctx: Context) -> Iterator[Finding]:
 def gradients_quantized_as_fp16(ctx: Context) -> Iterator[Finding]:
     """`zero_quantized_gradients` is on, but gradients are not sent in fp16.
 
-    On several nodes, DeepSpeed passes the gradients unconverted to a kernel that reads fp16
-    (`runtime/comm/coalesced_collectives.py:all_to_all_quant_reduce`), where the bits of bf16 and fp32 mean
-    other numbers. Nothing is raised. With `communication_data_type`, DeepSpeed converts them first.
+    On several nodes, DeepSpeed passes the gradients unconverted to a kernel that reads them as fp16
+    (`runtime/comm/coalesced_collectives.py:all_to_all_quant_reduce`), so bf16 and fp32 gradients are misread. No error
+    is raised. With `communication_data_type`, DeepSpeed converts them first.
 
     Bad:
 
@@ -383,7 +382,7 @@ def quantization_groups_not_divisible(ctx: Context) -> Iterator[Finding]:
 
 
 def _is_on_one_node(ctx: Context, default: int) -> bool:
-    """Return whether all ranks are on one node, which has `default` GPUs unless the job says otherwise."""
+    """Return whether all ranks are on one node, which has `default` GPUs if the job does not say otherwise."""
     return ctx.world_size is not None and ctx.world_size <= (ctx.facts.gpus_per_node or default)
 
 
