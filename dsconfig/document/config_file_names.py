@@ -16,6 +16,10 @@ JSON = (".json", ".jsonc", ".hjson")
 YAML = (".yaml", ".yml")
 NOTEBOOK = ".ipynb"
 PYTHON = (".py", NOTEBOOK)
+SCRIPTS = (
+    ".sh", ".bash", ".zsh", ".ksh", ".slurm", ".sbatch", ".slm", ".batch", ".job", ".pbs", ".qsub", ".lsf", ".sge",
+)  # fmt: skip
+"""File name suffixes of shell scripts; batch systems (Slurm, PBS, LSF, Grid Engine) leave the suffix to the user."""
 SUFFIXES = (*JSON, *YAML)
 """File name suffixes of the files that dsconfig reads."""
 _WORDS = ("config", "config_*", "cfg", "cfg_*", "conf", "conf_*")

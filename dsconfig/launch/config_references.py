@@ -10,7 +10,7 @@ from itertools import islice
 
 from dsconfig.core.file_access import may_read_file, read_contents, relative_path
 from dsconfig.core.json_types import NamedTuple
-from dsconfig.document.config_file_names import is_notebook_name
+from dsconfig.document.config_file_names import SCRIPTS, is_notebook_name
 from dsconfig.job.consumers.accelerate_launch_file import LINK
 from dsconfig.job.detect_consumer import DEEPSPEED_CONFIG_FLAGS, ConsumerEvidence, Origin, PossibleConsumers
 from dsconfig.launch.launch_file_formats import is_shell_script_name
@@ -88,7 +88,7 @@ this file nevertheless.
 """
 _MAX_TEXTS = 50
 """Maximum number of files that mention DeepSpeed; a repository with more holds several projects."""
-LAUNCHES = (".sh", ".bash", ".slurm", ".sbatch", ".yaml", ".yml", ".json", ".ipynb")
+LAUNCHES = (*SCRIPTS, ".yaml", ".yml", ".json", ".ipynb")
 """File name suffixes of scripts and launch files that can give arguments to a job."""
 _DEEPSPEED_FLAGS = tuple(f"`{flag}`" for flag in DEEPSPEED_CONFIG_FLAGS)
 _COMMAND_FLAGS = ("`--deepspeed`", *_DEEPSPEED_FLAGS)

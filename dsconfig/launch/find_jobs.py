@@ -218,7 +218,7 @@ def _read_training_arguments(
 
     if launch_format.name != "Transformers":
         return read_launch_file_arguments(launch_format, data)
-    from dsconfig.launch.training_arguments_in_code import read_arguments_with_program_defaults
+    from dsconfig.launch.programs_of_argument_file import read_arguments_with_program_defaults
 
     return read_arguments_with_program_defaults(launch_format, data, launch.name)
 

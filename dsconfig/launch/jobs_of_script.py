@@ -59,6 +59,7 @@ from dsconfig.launch.repository_files import (
     time_cache_key,
 )
 from dsconfig.launch.shell.interpreter import ShellInterpreter
+from dsconfig.launch.steps_of_accelerator import use_steps_of_accelerator
 from dsconfig.launch.training_arguments import parse_argument_text, read_launch_file_arguments
 from dsconfig.launch.training_arguments_in_code import FILLING_ARGUMENTS, training_arguments_of_command
 from dsconfig.launch.typical_config_keys import are_config_keys
@@ -430,8 +431,8 @@ def _add_program_defaults(
     if program_arguments is None or (job.format.reader == "accelerate" and program_arguments.has_loop):
         if job.format.reader == "accelerate" and path is not None and _program_imports_trainer(path):
             why = f"{command.program_file} uses a Trainer and Accelerate itself"
-            return job._replace(other_consumers=("transformers",), why=why)
-        return job
+            job = job._replace(other_consumers=("transformers",), why=why)
+        return use_steps_of_accelerator(job, command, path) if job.format.reader == "accelerate" else job
     # Also under `accelerate launch` the Trainer fills the config: transformers
     # integrations/deepspeed.py:propagate_args_to_deepspeed.
     argument_format = job.format._replace(

@@ -13,8 +13,9 @@ from itertools import islice, pairwise, takewhile
 from dsconfig.core.file_access import MAX_SIZE, read_contents
 from dsconfig.core.json_types import Json, NamedTuple
 from dsconfig.document import Document
+from dsconfig.document.config_file_names import SCRIPTS
 from dsconfig.job.detect_consumer import LaunchArguments
-from dsconfig.launch.launch_file_formats import FORMATS, SCRIPTS, LaunchFileFormat, matches_format
+from dsconfig.launch.launch_file_formats import FORMATS, LaunchFileFormat, matches_format
 from dsconfig.launch.launched_job import LaunchedJob, decode_config_argument
 from dsconfig.launch.launcher_call import PYTHON, LauncherCall, find_launcher_call
 from dsconfig.launch.process_count import (
@@ -96,7 +97,7 @@ class LaunchCommand(NamedTuple):
     def has_own_config_flag(self) -> bool:
         """Whether a flag that the program itself defines may name the config; only reading the file can confirm it."""
         name = self.flag.removeprefix("--").replace("-", "_")
-        return bool(self.path) and self.flag.startswith("--") and name not in CONFIG_FLAGS
+        return bool(self.path) and self.flag.startswith("--") and name.rpartition(".")[2] not in CONFIG_FLAGS
 
     def job_without_config(
         self, job_format: LaunchFileFormat, launch: Document, argument_format: LaunchFileFormat
@@ -129,6 +130,10 @@ def find_launch_commands(shell: ShellInterpreter) -> Iterator[LaunchCommand]:
 def _parse_launch_command(shell: ShellCommand, script: ShellInterpreter) -> LaunchCommand | None:
     words = shell.words
     flags = _parse_long_flags(words)
+    group = _group_of_config_flag(flags)
+    flags |= {
+        name.removeprefix(group): value for name, value in flags.items() if group and name.startswith(group)
+    }
     if (path := _config_of_elastic_run(words)) is not None:
         ranks = count_processes(flags, shell, script).ranks
         return LaunchCommand(path, "elastic run", "elastic", None, flags, ranks, shell.offset, shell.folder)
@@ -154,7 +159,20 @@ def _parse_launch_command(shell: ShellCommand, script: ShellInterpreter) -> Laun
     consumer = CONFIG_FLAGS.get(config_flag, "deepspeed" if config_flag else "accelerate")
     if program is not None and config_flag in ("deepspeed", "accelerate_config", ""):
         consumer = program.reader
-    return _build_launch_command(shell, script, flags, config_flag, consumer, program)
+    command = _build_launch_command(shell, script, flags, config_flag, consumer, program)
+    if not group:
+        return command
+    # The arguments of a group have defaults of their own, often in the file of another flag.
+    return command._replace(flag=f"--{group}{config_flag}", may_have_more_flags=True)
+
+
+def _group_of_config_flag(flags: Mapping[str, Json]) -> str:
+    """Return the group of the flag that names the config: `training_arguments.` for `--training_arguments.deepspeed`.
+
+    jsonargparse, tyro and Quinine build such flags from nested classes.
+    """
+    groups = {name[: -len("deepspeed")] for name in flags if name.endswith(".deepspeed")}
+    return groups.pop() if len(groups) == 1 and "deepspeed" not in flags else ""
 
 
 def _may_name_config(flags: Mapping[str, Json], name: str) -> bool:

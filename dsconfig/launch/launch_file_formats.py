@@ -9,6 +9,7 @@ from functools import lru_cache
 from types import MappingProxyType
 
 from dsconfig.core.json_types import Json, NamedTuple, value_at_dotted_path
+from dsconfig.document.config_file_names import SCRIPTS
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
@@ -467,8 +468,6 @@ FORMATS: tuple[LaunchFileFormat, ...] = (
     ),
 )
 """Formats in matching order, special ones first; the last row matches any file with the Trainer's arguments."""
-SCRIPTS = (".sh", ".bash", ".slurm", ".sbatch")
-"""File name suffixes of shell scripts."""
 JUSTFILES = ("justfile", ".justfile")
 _SCRIPT_NAMES = (
     r"(?:GNU)?[Mm]akefile|[\w.-]+\.mk|\.?[Jj]ustfile"
@@ -513,7 +512,26 @@ def detect_launch_format(data: object) -> LaunchFileFormat | None:
     positions = {
         position for key in _FORMATS_BY_KEY.keys() & data.keys() for position in _FORMATS_BY_KEY[key]
     }
-    return next((FORMATS[each] for each in sorted(positions) if matches_format(FORMATS[each], data)), None)
+    launch_format = next(
+        (FORMATS[each] for each in sorted(positions) if matches_format(FORMATS[each], data)), None
+    )
+    return launch_format or _format_of_argument_section(data)
+
+
+def _format_of_argument_section(data: Mapping[str, Json]) -> LaunchFileFormat | None:
+    """Return the format of a file whose only section with the Trainer's arguments names a config, else None.
+
+    Programs with a file of their own pass such a section on: `TrainingArguments(**config.training_args)`.
+    """
+    sections = [
+        key
+        for key, value in data.items()
+        if isinstance(value, dict) and "deepspeed" in value and isinstance(value["deepspeed"], str)
+    ]
+    trainer = FORMATS[-1]
+    if len(sections) != 1 or not matches_format(trainer, {**data[sections[0]]}):
+        return None
+    return trainer._replace(config=(f"{sections[0]}.deepspeed",), arguments_key=sections[0])
 
 
 def commands_in_file(launch_format: LaunchFileFormat, data: Mapping[str, Json]) -> list[Json]:

@@ -25,12 +25,11 @@ from dsconfig.core.file_access import (
     unsaved,
 )
 from dsconfig.core.json_types import NamedTuple
+from dsconfig.document.config_file_names import SCRIPTS
 
 # Scripts and launch files around a config that may name it.
 
-_SEARCHED_SUFFIXES = (
-    ".sh", ".bash", ".slurm", ".sbatch", ".py", ".yaml", ".yml", ".json", ".ipynb", ".md", ".mk", ".toml",
-)  # fmt: skip
+_SEARCHED_SUFFIXES = (*SCRIPTS, ".py", ".yaml", ".yml", ".json", ".ipynb", ".md", ".mk", ".toml")
 """File name suffixes of files that start, configure or document a job."""
 _SKIPPED_FOLDERS = frozenset(("node_modules", "__pycache__", "site-packages", "wandb", "checkpoints"))
 _TEST_FOLDERS = frozenset(("test", "tests"))
@@ -187,8 +186,8 @@ def _text_of(path: str) -> bytes:
 
 _CALLS = (
     rb"(?m)(?:\b(?:bash|sh|source|sbatch|srun|qsub)[ \t]+(?:-[\w=-]+[ \t]+)*|^[ \t]*(?:\.[ \t]+)?)"
-    rb"[\"']?([\w./${}-]*[\w-]\.(?:sh|bash|slurm|sbatch))\b"
-)
+    rb"[\"']?([\w./${}-]*[\w-]\.(?:%s))\b"
+) % "|".join(suffix[1:] for suffix in SCRIPTS).encode()
 _MAX_CALLS = 50
 """Maximum number of scripts named in another script that are examined."""
 _MAX_SCRIPT = 256 * 1024

@@ -10,7 +10,7 @@ from itertools import islice
 
 from dsconfig.core.file_access import relative_path
 from dsconfig.core.json_types import Json, JsonObject, NamedTuple
-from dsconfig.document.config_file_names import NOTEBOOK, is_notebook_name
+from dsconfig.document.config_file_names import NOTEBOOK, SCRIPTS, is_notebook_name
 from dsconfig.document.located_tree import UNKNOWN
 from dsconfig.document.notebook import shell_of_notebook
 from dsconfig.job.detect_consumer import ConsumerEvidence, LaunchArguments
@@ -20,7 +20,7 @@ from dsconfig.launch.launch_commands import (
     find_program_commands,
     names_other_config,
 )
-from dsconfig.launch.launch_file_formats import SCRIPT, SCRIPTS
+from dsconfig.launch.launch_file_formats import SCRIPT
 from dsconfig.launch.python.constant_expressions import ConstantEvaluator
 from dsconfig.launch.python.name_bindings import last_dotted_name
 from dsconfig.launch.python.syntax_trees import (

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import ast
-import os
-import re
 from collections.abc import Collection, Iterator, Mapping
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from dsconfig.core.file_access import may_read_discovered_file, read_contents, repository_root
 from dsconfig.core.json_types import Json, JsonObject, NamedTuple
 from dsconfig.document import read_file
 from dsconfig.document.located_tree import UNKNOWN
 from dsconfig.job.consumers import training_args
 from dsconfig.job.consumers.consumer import BY_NAME, COMPARED_ARGUMENTS, PLUGIN_DEFAULTS
-from dsconfig.job.detect_consumer import LaunchArguments
-from dsconfig.launch.launch_file_formats import LaunchFileFormat
 from dsconfig.launch.python.constant_expressions import ConstantEvaluator
 from dsconfig.launch.python.name_bindings import last_dotted_name
 from dsconfig.launch.python.syntax_trees import (
@@ -30,9 +24,9 @@ from dsconfig.launch.python.syntax_trees import (
     literal_value,
     program_modules,
 )
-from dsconfig.launch.repository_files import resolve_written_path, time_cache_key
+from dsconfig.launch.repository_files import resolve_written_path
 from dsconfig.launch.requirements import consumer_version
-from dsconfig.launch.training_arguments import parse_argument_text, read_launch_file_arguments
+from dsconfig.launch.training_arguments import parse_argument_text
 
 # A program may derive its own class from `TrainingArguments` or use one of TRL, both with other defaults. It
 # may also build the arguments in code, from constants and from its own flags.
@@ -42,6 +36,7 @@ FILLING_ARGUMENTS = BY_NAME["transformers"].defaults.keys() - PLUGIN_DEFAULTS.ke
 _ASSIGNABLE = FILLING_ARGUMENTS | COMPARED_ARGUMENTS
 _TRANSFORMERS_CLASSES = frozenset(("TrainingArguments", "Seq2SeqTrainingArguments"))
 _PARSERS = frozenset(("HfArgumentParser", "TrlParser", "H4ArgumentParser"))
+_STEPS = "gradient_accumulation_steps"
 _MAX_DEPTH = 8
 """Maximum length of a chain of base classes that is followed."""
 
@@ -173,6 +168,22 @@ def training_arguments_of_command(
     )
 
 
+def accumulation_steps_of_accelerator(
+    program: str, launch: str, flags: Mapping[str, Json], *, has_all_flags: bool = True
+) -> int | None:
+    """Return the `gradient_accumulation_steps` of a program's `Accelerator(...)`, or None if unknown before the run.
+
+    `flags`: flags of the command; a value of None is unknown before the run. The default is 1, source: accelerate
+    accelerator.py:Accelerator.__init__.
+    """
+    flag_values = {name: parse_argument_text(value) for name, value in flags.items()}
+    try:
+        source = _ProgramModules(program_modules(program, launch), None)
+        return source.steps_of_accelerator(flag_values if has_all_flags else None)
+    except RecursionError:  # nesting deeper than the interpreter's stack
+        return None
+
+
 def common_training_arguments(arguments: list[ArgumentsInCode]) -> ArgumentsInCode:
     """Merge the arguments of alternative programs; an argument that differs is unknown."""
     changed = frozenset().union(*(each.changed for each in arguments))
@@ -283,6 +294,21 @@ class _ProgramModules:
         return ArgumentsInCode(
             defaults, changed, is_code=True, has_loop=self.has_loop, why=why, explicit=explicit
         )
+
+    def steps_of_accelerator(self, flags: Mapping[str, Json] | None) -> int | None:
+        """Return the accumulation steps of all `Accelerator(...)` calls, or None if they differ or are unknown."""
+        if _STEPS in self.assigned:
+            return None
+        steps: set[Json] = set()
+        for module, call in calls_in_modules(self.modules):
+            if called_function_name(call) == "Accelerator":
+                value = keyword_argument(call, _STEPS)
+                is_open = any(each.arg in (None, "gradient_accumulation_plugin") for each in call.keywords)
+                number = 1 if value is None else self._evaluate_argument(module, value, flags)
+                steps.add(number if type(number) is int and not is_open else None)
+        # Without a visible call, the flag of that name is all there is.
+        number = (steps or {(flags or {}).get(_STEPS)}).pop() if len(steps) < 2 else None
+        return number if type(number) is int else None
 
     def _arguments_of_constructor_call(
         self,
@@ -494,73 +520,3 @@ def _program_flag_defaults(program: tuple[ParsedModule, ...]) -> JsonObject:
 
 def _add_flag_default(defaults: JsonObject, name: str, value: Json) -> None:
     defaults[name] = None if name in defaults and defaults[name] != value else value
-
-
-# Program that reads a launch file with training arguments: `train.py recipe.yaml`.
-
-_MAX_BYTES, _MAX_FILES, _MAX_FOLDERS = 64 * 1024, 100, 6
-_PARSES = re.compile(rb"\b(?:Hf|H4|Trl)\w*Parser\b")
-
-
-def read_arguments_with_program_defaults(
-    launch_format: LaunchFileFormat, data: Mapping[str, Json], launch: str
-) -> LaunchArguments:
-    """Read the arguments of a launch file, including the defaults of the program that reads it."""
-    arguments = (
-        None
-        if launch.startswith("<")
-        else _arguments_of_nearby_programs(os.path.abspath(launch), time_cache_key())
-    )
-    if arguments is None:
-        return read_launch_file_arguments(launch_format, data)
-    defaults = {**arguments.defaults, **dict.fromkeys(arguments.changed)}
-    own_arguments = {name: value for name, value in data.items() if name not in arguments.changed}
-    if "fp16" in own_arguments and "bf16" not in own_arguments and defaults.get("bf16") is True:
-        defaults["bf16"] = not own_arguments["fp16"]  # TRL: on unless `fp16` is, see `_add_trl_bf16_default`
-    return read_launch_file_arguments(launch_format._replace(defaults=defaults), own_arguments)._replace(
-        note=arguments.origin_note
-    )
-
-
-@lru_cache(maxsize=64)
-def _arguments_of_nearby_programs(launch: str, _: int) -> ArgumentsInCode | None:
-    """Return the training arguments of the programs that may read a launch file, or None if there are none."""
-    texts = list(_nearby_scripts_and_programs(launch))
-    base = re.escape(os.fsencode(os.path.basename(launch)))
-    # Bounded repeats, so that a text full of names takes no more than linear time.
-    command = re.compile(rb"(?<![\w./-])([\w./-]{1,300}\.py)\b(?:[^\n;&|]|\\\n){0,1000}?[\s/=\"']%b\b" % base)
-    named_programs = {
-        place.path
-        for path, data in texts
-        for match in command.finditer(data)
-        if (place := resolve_written_path(match[1].decode(), path)).path is not None
-    }
-    parsing_programs = {path for path, data in texts if path.endswith(".py") and _PARSES.search(data)}
-    arguments = [
-        program_arguments
-        for program in sorted(path for path in named_programs or parsing_programs if path is not None)
-        if (program_arguments := training_arguments_of_command(program, launch, {})) is not None
-        and not program_arguments.is_code
-    ]
-    return common_training_arguments(arguments) if arguments else None
-
-
-def _nearby_scripts_and_programs(launch: str) -> Iterator[tuple[str, bytes]]:
-    """Yield the scripts and programs in a launch file's directory and its parents within the repository."""
-    folder = os.path.dirname(launch)
-    top = repository_root(folder)
-    for _ in range(_MAX_FOLDERS):
-        try:
-            names = sorted(os.listdir(folder))
-        except OSError:
-            names = []
-        names = [name for name in names if name.endswith((".py", ".sh", ".md")) or name == "Makefile"]
-        for path in (os.path.join(folder, name) for name in names[:_MAX_FILES]):
-            if may_read_discovered_file(path):
-                try:
-                    yield path, read_contents(path, _MAX_BYTES)
-                except OSError:
-                    continue
-        if top is None or folder in (top, os.path.dirname(folder)):
-            return
-        folder = os.path.dirname(folder)

@@ -86,7 +86,7 @@ class AutofillState:
         current = node.get(last)
         if value is None:
             self.unknown |= {key} if current == "auto" else set()
-        elif current == "auto":
+        elif current == "auto" and key not in self.unknown:  # else an earlier step has replaced it already
             node[last] = value
             self.filled.append(FilledValue(key, value, origin))
         elif must_match and current is not None and current != value:
@@ -178,6 +178,7 @@ def fill_from_arguments(filling: AutofillState, ranks: int | None) -> None:
     ):
         filling.fill_from_table(key, value, compared=not (finds_batch_size and key in (MICRO, TRAIN)))
     for name, value in filling.likely.items():
+        filling.unknown.discard(f"{name}.enabled")
         filling.fill_key(f"{name}.enabled", value, f"{name}, which is likely")
     if not filling.consumer.includes_change(
         "no_amp"

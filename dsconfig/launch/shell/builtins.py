@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from dsconfig.core.json_types import NamedTuple
+from dsconfig.document.config_file_names import SCRIPTS
 from dsconfig.launch.shell import expressions as shell_arithmetic
 from dsconfig.launch.shell.expressions import contains_unknown_value
 from dsconfig.launch.shell.variables import ShellVariables
@@ -163,7 +164,6 @@ _STARTERS = frozenset(
     ("bash", "sh", "srun", "sbatch", "source", "exec", "nohup", "zsh", "qsub", "env", "time", "setsid")
 )
 """Programs that start a script."""
-_SCRIPT_SUFFIXES = (".sh", ".bash", ".slurm", ".sbatch")
 _MAX_LEADING = 20
 """Number of leading words searched for the script that a command starts."""
 
@@ -178,7 +178,7 @@ def index_of_started_script(words: Sequence[str]) -> int | None:
 
 
 def _is_script_name(word: str) -> bool:
-    return word.endswith(_SCRIPT_SUFFIXES) and not word.startswith("-")
+    return word.endswith(SCRIPTS) and not word.startswith("-")
 
 
 def _is_program_name(word: str) -> bool:
