@@ -60,6 +60,7 @@ from dsconfig.launch.repository_files import (
 )
 from dsconfig.launch.shell.interpreter import ShellInterpreter
 from dsconfig.launch.steps_of_accelerator import use_steps_of_accelerator
+from dsconfig.launch.tasks_without_ranks import use_tasks_as_ranks
 from dsconfig.launch.training_arguments import parse_argument_text, read_launch_file_arguments
 from dsconfig.launch.training_arguments_in_code import FILLING_ARGUMENTS, training_arguments_of_command
 from dsconfig.launch.typical_config_keys import are_config_keys
@@ -139,6 +140,7 @@ def jobs_of_commands(
             jobs = iter([] if job is None else [job])
         for each in jobs:
             job = _add_program_defaults(each, full_command, hashable_script_state(script.shell))
+            job = use_tasks_as_ranks(job, full_command, script.shell.text)
             yield (job if is_known else job._replace(training_arguments=None))._replace(line=line)
 
 

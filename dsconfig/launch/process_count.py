@@ -49,6 +49,8 @@ class ProcessCount(NamedTuple):
     """Expressions that leave the world size unknown, as written: `--nproc_per_node=$NGPU`."""
     per_node: int | None = None
     """Number of processes per node, if only the number of nodes is unknown."""
+    are_tasks: bool = False
+    """Whether Slurm or MPI starts the processes, without the variables of torchrun."""
 
 
 def count_processes(flags: Mapping[str, Json], shell: ShellCommand, script: ShellInterpreter) -> ProcessCount:
@@ -69,7 +71,7 @@ def count_processes(flags: Mapping[str, Json], shell: ShellCommand, script: Shel
     if name is not None:
         return _processes_from_flags(name, flags, shell.variables)
     if (mpi_processes := _processes_from_mpi(shell)) is not None:
-        return mpi_processes
+        return mpi_processes._replace(are_tasks=True)
     # launcher/runner.py:main rejects these filters together with --num_nodes and --num_gpus.
     if "include" in flags or "exclude" in flags:
         return _processes_from_include_filter(flags)
@@ -250,7 +252,11 @@ def _processes_from_slurm(shell: ShellCommand) -> ProcessCount:
     if "-m" in shell.words[at + 1 : at + 3]:  # perhaps a launcher
         return ProcessCount(None)
     options = dict(_flag_values(shell.words[:at], _TASK_OPTIONS))
-    variables = shell.variables
+    return _count_tasks(options, shell.variables)._replace(are_tasks=True)
+
+
+def _count_tasks(options: Mapping[str, str], variables: Mapping[str, str]) -> ProcessCount:
+    """Return the number of tasks of a Slurm step with these options of `srun`."""
     for flag in ("--ntasks", "-n"):
         if flag in options:
             return _multiply_counts({flag: options[flag]}, "", flag)

@@ -29,7 +29,8 @@ START = f"deepspeed --num_gpus 8 t.py --deepspeed conf/ds.json {FLAGS}"
 CMD = json.dumps(["t.py", "--deepspeed", "conf/ds.json", *FLAGS.split()])
 FILES = {
     "run.sh": f"{START}\n",
-    "jobs/run.slurm": f"#SBATCH --nodes=2\nsrun -n 8 python t.py --deepspeed conf/ds.json {FLAGS}\n",
+    "jobs/run.slurm": "#SBATCH --nodes=1\nsrun torchrun --nproc_per_node 8 t.py"
+    f" --deepspeed conf/ds.json {FLAGS}\n",
     "Makefile": f"GPUS ?= 8\ntrain:\n\t@{START.replace('8', '$(GPUS)', 1)}\n",
     "Dockerfile": f'FROM a\nENTRYPOINT ["deepspeed", "--num_gpus", "8"]\nCMD {CMD}\n',
     "compose.yaml": f"services:\n  train:\n    command: {START}\n",
