@@ -59,7 +59,8 @@ _GAP = 300
 class ErrorMessage(NamedTuple):
     """An error message of DeepSpeed or of a program used with it, with its cause and remedies.
 
-    `text` is the message in the newest source, with `{}` for each value; `variants` are the texts of other releases.
+    `text` is the message in the newest source, with `{}` for each value; `variants` are its texts in other
+    releases, and messages with the same cause and remedies.
     `error` is the name of the exception, or `warning`. `symptom` marks messages that result from another error, which
     the user has to look for.
     """
@@ -79,7 +80,7 @@ class ErrorMessage(NamedTuple):
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The message as worded in each release, newest first."""
+        """`text` and its variants."""
         return (self.text, *self.variants)
 
 

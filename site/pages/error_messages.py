@@ -80,7 +80,7 @@ def _page(entry: ErrorMessage) -> str:
     parts = [markdown.fence(f"{entry.error}: {_display_text(entry)}")]
     if entry.variants:
         others = "\n".join(each.replace("{}", "…") for each in entry.variants)
-        parts += ["Wording in other releases:", markdown.fence(others)]
+        parts += ["Other wordings:", markdown.fence(others)]
     if entry.symptom:
         parts.append("This message often follows from another error: look for the first one in the log.")
     parts += ["## Cause", entry.cause, "## What to do", markdown.bullets(entry.remedies)]
