@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dsconfig.memory.autograd_graph import Loss as Loss
     from dsconfig.memory.autograd_graph import Quantization as Quantization
     from dsconfig.memory.config_values import ConfigValues as ConfigValues
+    from dsconfig.memory.device_overhead import DeviceUsage as DeviceUsage
     from dsconfig.memory.engines.engine_setup import EngineSetup as EngineSetup
     from dsconfig.memory.estimates import NO_LIMIT as NO_LIMIT
     from dsconfig.memory.estimates import Estimate as Estimate
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from dsconfig.memory.models.model_zoo import similar_names as similar_names
     from dsconfig.memory.models.record_pass_by_family import weights_of as weights_of
     from dsconfig.memory.models.validate_config_json import InvalidModelError as InvalidModelError
+    from dsconfig.memory.models.vision_tower import tokens_of_tower as tokens_of_tower
     from dsconfig.memory.release_quirks import release_borders as release_borders
     from dsconfig.memory.setup_from_config import OFFLOADED as OFFLOADED
     from dsconfig.memory.setup_from_config import SECTIONS as SECTIONS
@@ -67,6 +69,7 @@ if TYPE_CHECKING:
     from dsconfig.memory.verdict import RANK as RANK
     from dsconfig.memory.verdict import SCRIPT_OPTIMIZER as SCRIPT_OPTIMIZER
     from dsconfig.memory.verdict import UNKNOWN as UNKNOWN
+    from dsconfig.memory.verdict import UNMODELED_ENCODER as UNMODELED_ENCODER
     from dsconfig.memory.verdict import WORST_FIRST as WORST_FIRST
     from dsconfig.memory.verdict import NotModelledError as NotModelledError
     from dsconfig.memory.verdict import UnmodeledSetting as UnmodeledSetting
@@ -81,6 +84,7 @@ if TYPE_CHECKING:
 EXPORTS = {
     "autograd_graph": "SAVED_MODULE_ROLES FusedKernels LoraAdapter Loss Quantization",
     "config_values": "ConfigValues",
+    "device_overhead": "DeviceUsage",
     "engines.engine_setup": "EngineSetup",
     "estimates": "Estimate MemoryLimit MemoryUsage NO_LIMIT estimate",
     "fit_search": "ConfigChange FitSearch FittingChanges change_of_values fit merge_values",
@@ -91,11 +95,13 @@ EXPORTS = {
     "models.model_zoo": "decoder_of_size preset_of similar_names",
     "models.record_pass_by_family": "weights_of",
     "models.validate_config_json": "InvalidModelError",
+    "models.vision_tower": "tokens_of_tower",
     "release_quirks": "release_borders",
     "setup_from_config": "OFFLOADED SECTIONS TrainingJob default_client micro_batch_of setup_of zenflow_section",
     "training_method_memory": "TRAINERS TrainerTraits",
     "verdict": "ACTIVATION_TERMS ASSUMED_CHECKPOINTING ASSUMED_IMAGES ASSUMED_LENGTH ASSUMED_MIXERS EXCEEDS FITS HOST "
-    "HOST_BUILD NotModelledError RANK SCRIPT_OPTIMIZER UNKNOWN UnmodeledSetting Verdict WORST_FIRST",
+    "HOST_BUILD NotModelledError RANK SCRIPT_OPTIMIZER UNKNOWN UNMODELED_ENCODER UnmodeledSetting Verdict "
+    "WORST_FIRST",
     "zeropp_unsupported_shapes": "QUANTIZER_ALIGNMENT find_indivisible_groups find_shard_past_parameter_end "
     "find_uneven_shard",
 }

@@ -126,13 +126,16 @@ class Quantization(NamedTuple):
         return int(numel * self.constants)
 
 
+VISION_TOWER, PROJECTOR = "vision_tower", "projector"
 SAVED_MODULE_ROLES = {
     **dict.fromkeys(
         ("embed_tokens", "wte", "word_embeddings", "embed_in", "embedding", "tok_embeddings"), "embed_tokens"
     ),
     **dict.fromkeys(("lm_head", "embed_out", "output_layer"), "lm_head"),
+    **dict.fromkeys((VISION_TOWER, "vision_model", "visual", "vpm"), VISION_TOWER),
+    **dict.fromkeys((PROJECTOR, "multi_modal_projector", "resampler", "mlp1", "aligner"), PROJECTOR),
 }
-"""Role of the modules with these names, by which `modules_to_save` refers to embeddings and head."""
+"""Role of the modules with these names, by which `modules_to_save` refers to embeddings, head and encoders."""
 
 
 class LoraAdapter(NamedTuple):
@@ -377,10 +380,11 @@ class ForwardTape:
         inputs_require_grad: bool = True,
         requires_grad: bool = True,
         casts: bool = False,
+        role: str | None = None,
     ) -> Module:
         """Create a module with parameters of these sizes; `casts` says whether autocast casts them."""
         requires_grad = requires_grad and self.adapter is None
-        if self.trains_whole(name) and sizes:
+        if self.trains_whole(name, role) and sizes:
             adapter, self.adapter = self.adapter, None
             copy = self.module(name, *sizes, inputs_require_grad=inputs_require_grad, casts=casts)
             self.adapter = adapter
@@ -397,9 +401,9 @@ class ForwardTape:
         self.modules.append(module)
         return module
 
-    def trains_whole(self, name: str) -> bool:
+    def trains_whole(self, name: str, role: str | None = None) -> bool:
         """Return whether a full copy of the module is trained next to the adapters (PEFT's `modules_to_save`)."""
-        role = SAVED_MODULE_ROLES.get(name.rpartition(".")[2])
+        role = role or SAVED_MODULE_ROLES.get(name.rpartition(".")[2])
         return self.adapter is not None and role in self.adapter.saved_modules
 
     def projection(

@@ -34,6 +34,7 @@ from dsconfig.memory.training_method_memory import (
 from dsconfig.memory.unsupported_settings import reject_run
 from dsconfig.memory.verdict import (
     ACTIVATION_TERMS,
+    ASSUMED_IMAGES,
     EXCEEDS,
     FITS,
     HOST_BUILD,
@@ -199,11 +200,15 @@ class Estimate:
             return TIGHT if is_assumed and name == RANK else UNKNOWN
         return EXCEEDS
 
-    def _fits_unless_raised(self, name: str) -> Verdict:
-        """Return `fits`, or a weaker verdict if a setting or input without an estimate may raise the usage."""
+    def _fits_unless_raised(self, name: str, assumed: Sequence[UnmodeledSetting] | None = None) -> Verdict:
+        """Return `fits`, or a weaker verdict if a setting or input without an estimate may raise the usage.
+
+        `assumed`: the missing inputs that count, None for all of them.
+        """
+        assumed = self.assumed if assumed is None else assumed
         if any(name in each.raises for each in self.unmodelled):
             return UNKNOWN
-        return TIGHT if any(name in each.raises for each in self.assumed) else FITS
+        return TIGHT if any(name in each.raises for each in assumed) else FITS
 
     def device_verdict(self, least: int, most: int | None = None) -> DeviceVerdict:
         """Return the verdict on whether a rank fits a GPU with `least` bytes, or up to `most` if the size is a range.
@@ -215,6 +220,8 @@ class Estimate:
         assert device is not None
         low = device.overhead[0]
         low -= max(0, self.rank.highest_peak - device.allocated)  # the doubt about a generic model
+        # The expected range already covers sequences with any number of images.
+        assumed = [each for each in self.assumed if each != ASSUMED_IMAGES]
         lowering = [each for each in (*self.unmodelled, *self.assumed) if RANK in each.lowers]
         if self.rank.least_needed([]) + low > most:
             if self.rank.least_needed(lowering) + low > most:
@@ -226,16 +233,16 @@ class Estimate:
         if device.needed > least:
             if device.needed <= most:
                 return DeviceVerdict(UNKNOWN, CARD)
-            return DeviceVerdict(
-                TIGHT, "the expected range exceeds the GPU: the CUDA context, NCCL and kernels decide"
-            )
+            images = "the images of a sequence, " if ASSUMED_IMAGES in self.assumed else ""
+            reason = f"the expected range exceeds the GPU: {images}the CUDA context, NCCL and kernels decide"
+            return DeviceVerdict(TIGHT, reason)
         cached = _cached_blocks(device, least)
         if cached is not None:
             return cached
-        verdict = self._fits_unless_raised(RANK)
+        verdict = self._fits_unless_raised(RANK, assumed)
         if verdict == UNKNOWN:
             return DeviceVerdict(UNKNOWN, "settings that are not estimated decide whether it fits")
-        reason = _describe_deciding_settings(each for each in self.assumed if RANK in each.raises)
+        reason = _describe_deciding_settings(each for each in assumed if RANK in each.raises)
         return DeviceVerdict(verdict, reason, is_assumed=verdict == TIGHT)
 
     def lower_bound(self, name: str) -> int:

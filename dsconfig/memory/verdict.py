@@ -75,6 +75,11 @@ ASSUMED_IMAGES = UnmodeledSetting(
     lowers=frozenset((RANK,)),
     terms=ACTIVATION_TERMS,
 )
+UNMODELED_ENCODER = UnmodeledSetting(
+    "the encoder of images or audio",
+    "its layers are not known, so its activations and some of its parameters are not counted",
+    raises=frozenset((RANK,)),
+)
 ASSUMED_MIXERS = UnmodeledSetting(
     "the kernels of linear attention",
     "`mamba-ssm` and `causal-conv1d`, or `flash-linear-attention`, are assumed to be installed; without them layers "

@@ -262,13 +262,13 @@ def unmodeled_arguments(
         number = value if type(value) in (int, float) else None
         if value in (None, False, 0, "", "none", []) or (number is not None and number <= effect.above):
             continue
-        if adapter is not None and key in SAVED_MODULE_KEYS and _names_embeddings_or_head(value):
+        if adapter is not None and key in SAVED_MODULE_KEYS and _names_roles_with_estimate(value):
             continue
         yield UnmodeledSetting(f"{key}: {_format_value(value)}{origin}", effect.text, *effect[1:4])
 
 
-def _names_embeddings_or_head(value: Json) -> bool:
-    """Return whether all modules in a list or text are embeddings or the LM head, which have an estimate."""
+def _names_roles_with_estimate(value: Json) -> bool:
+    """Return whether all modules in a list or text are embeddings, the LM head or encoders, which have an estimate."""
     names = split_module_names(value)
     return names is not None and names <= SAVED_MODULE_ROLES.keys()
 
@@ -317,6 +317,9 @@ class LaunchSettings(NamedTuple):
     method: TrainerSettings = TrainerSettings()
     trains_towers: bool = True
     """Whether encoders of images and audio are trained."""
+    trains_towers_beside_adapters: bool = False
+    checkpoints_towers: bool | None = None
+    """Whether the layers of these encoders are checkpointed; None: as those of the language model."""
     packing: bool | None = None
     """Whether all sequences have the full length."""
     assumed_inputs: tuple[UnmodeledSetting, ...] = ()
@@ -409,6 +412,9 @@ def _settings_of(job: LaunchedJob) -> LaunchSettings:
         method=selected._replace(casts_logits=program == "LLaMA-Factory"),
         quantization=requested_quantization(data),
         trains_towers=_trains_towers(data, program),
+        # ms-swift's `lora_llm` adds adapters to the language model, and trains the rest (plugin/tuner.py).
+        trains_towers_beside_adapters=_tuner(data) == "lora_llm",
+        checkpoints_towers=_checkpoints_towers(data, program),
         packing=packs_sequences(data),
         expandable_segments=_has_expandable_segments(data),
     )
@@ -421,11 +427,21 @@ def _has_expandable_segments(data: Mapping[str, Json]) -> bool:
     return "expandable_segments:true" in {word.replace(" ", "") for word in words}
 
 
+def _tuner(data: Mapping[str, Json]) -> str:
+    """Return ms-swift's `tuner_type`, `train_type` before release 4."""
+    return str(parse_argument_text(data.get("tuner_type") or data.get("train_type")))
+
+
+def _checkpoints_towers(data: Mapping[str, Json], program: str) -> bool | None:
+    value = parse_argument_text(data.get("vit_gradient_checkpointing")) if program == "ms-swift" else None
+    return value if isinstance(value, bool) else None
+
+
 def _trains_towers(data: Mapping[str, Json], program: str) -> bool:
     """Return whether image and audio encoders are trained; LLaMA-Factory and ms-swift freeze them by default."""
     keys = {"LLaMA-Factory": "freeze_vision_tower", "ms-swift": "freeze_vit"}
     value = parse_argument_text(data.get(keys[program])) if program in keys else False
-    return value is False
+    return value is False or (value is None and _tuner(data) == "lora_llm")
 
 
 def _model_from_launch_file(data: Mapping[str, Json], launch: str) -> str | None:
@@ -467,7 +483,8 @@ def _lora_settings(data: Mapping[str, Json], program: str) -> LoraAdapter | None
     method = tuning_type(data, program)
     if method == "full":
         return None
-    if method not in ("lora", "qlora"):  # Axolotl's `adapter: qlora` is LoRA on a quantized base
+    # Axolotl's `adapter: qlora` is LoRA on a quantized base; `lora_llm` is of ms-swift.
+    if method not in ("lora", "qlora", "lora_llm"):
         raise NotModelledError(f"the training method `{method}` is not supported yet")
     rank = next(
         (value for key in _LORA_RANK if (value := parse_argument_text(data.get(key))) is not None), None
@@ -480,4 +497,4 @@ def _lora_settings(data: Mapping[str, Json], program: str) -> LoraAdapter | None
     dropout = parse_argument_text(data.get("lora_dropout", _LORA_DROPOUT.get(program)))
     values |= {"dropout": dropout} if isinstance(dropout, (int, float)) else {}
     saved = next((value for key in SAVED_MODULE_KEYS if (value := parse_argument_text(data.get(key)))), None)
-    return parse_lora_settings(values | ({"save": saved} if _names_embeddings_or_head(saved) else {}))
+    return parse_lora_settings(values | ({"save": saved} if _names_roles_with_estimate(saved) else {}))

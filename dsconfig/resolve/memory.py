@@ -82,7 +82,7 @@ from dsconfig.resolve.training_features import (
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json
     from dsconfig.launch.config_source import ConfigSource
-    from dsconfig.memory import UnmodeledSetting
+    from dsconfig.memory import DeviceUsage, UnmodeledSetting
 
 
 def memory(  # noqa: PLR0913  every argument stands for an option of the command
@@ -227,6 +227,8 @@ class EstimateRequest(NamedTuple):
         if result.device is not None and self.launch.assumed_inputs:
             least = min(result.device.allocated, result.rank.least_needed(self.launch.assumed_inputs))
             result = replace(result, device=replace(result.device, allocated=least))
+        if room == NO_LIMIT and result.device is not None:
+            result = replace(result, device=self._with_unknown_images(result.device))
         return replace(
             result,
             assumptions=tuple(_assumptions(self)),
@@ -244,6 +246,19 @@ class EstimateRequest(NamedTuple):
             read_config_source(run.config), target, world_size=run.world_size, consumer=run.consumer
         )
         return frozenset(diagnostic.message for diagnostic in report if diagnostic.code in _DEFECTS)
+
+    def _with_unknown_images(self, device: DeviceUsage) -> DeviceUsage:
+        """Return the usage from a sequence without images to one of image tokens only, if their number is not given."""
+        batch = self.job.micro_batch
+        if not self.arch.towers or batch.image_tokens is not None:
+            return device
+        for tokens in (0, batch.sequence_length):
+            job = self.job._replace(micro_batch=batch._replace(image_tokens=tokens))
+            other = estimate(self.values, self.arch, job).device
+            if other is not None:
+                least, most = min(device.allocated, other.allocated), max(device.bound, other.bound)
+                device = replace(device, allocated=least, bound=most)
+        return device
 
 
 _DEFECTS = ("DSC880", "DSC881")
@@ -441,6 +456,8 @@ def _micro_batch(
         expert_imbalance=options.imbalance or 1.0,
         image_tokens=options.image_tokens,
         trains_towers=launch.trains_towers if options.train_vision is None else options.train_vision,
+        trains_towers_beside_adapters=options.train_vision is True or launch.trains_towers_beside_adapters,
+        checkpoints_towers=launch.checkpoints_towers,
     )
 
 

@@ -172,7 +172,7 @@ def parse_lora_settings(lora: str | Mapping[str, Json]) -> LoraAdapter:
     saved = split_module_names(settings.get("save"))
     if saved is None or not saved <= SAVED_MODULE_ROLES.keys():
         roles = sorted(set(SAVED_MODULE_ROLES.values()))
-        raise ValueError(f"lora: save is `{settings['save']}`; expected {' or '.join(roles)}, or both")
+        raise ValueError(f"lora: save is `{settings['save']}`; expected some of {', '.join(roles)}")
     roles_of_saved = frozenset(SAVED_MODULE_ROLES[name] for name in saved)
     return LoraAdapter(rank, _target_layers(target), float(dropout), saved_modules=roles_of_saved)
 

@@ -15,10 +15,12 @@ from dsconfig.memory import (
     ASSUMED_LENGTH,
     ASSUMED_MIXERS,
     RANK,
+    UNMODELED_ENCODER,
     FusedKernels,
     NotModelledError,
     Quantization,
     UnmodeledSetting,
+    tokens_of_tower,
 )
 
 if TYPE_CHECKING:
@@ -301,10 +303,18 @@ def feature_notes(arch: Architecture, batch: MicroBatch) -> Iterator[str]:
     """Yield the assumptions made about kernels, quantization and images."""
     kernels, quantization = batch.kernels, batch.quantization
     for tower in arch.towers:
-        tokens = tower.image_tokens if batch.image_tokens is None else batch.image_tokens
-        how = "trained" if batch.trains_towers and batch.adapter is None else "frozen"
-        count = min(tokens, batch.sequence_length)
-        yield f"{count} tokens of a sequence are those of an image or audio, whose encoder is {how}"
+        is_trained = batch.trains_towers and not tower.is_frozen
+        is_trained &= batch.adapter is None or batch.trains_towers_beside_adapters
+        how, count = "trained" if is_trained else "frozen", tokens_of_tower(arch, tower, batch)
+        kind = "audio" if tower.is_audio else "images"
+        yield f"{count} tokens of a sequence are those of {kind}, whose encoder is {how}"
+        if batch.image_tokens is None and count:
+            tiles = tower.max_tiles * tower.image_tokens
+            size = f", and a large image takes up to {tiles}" if tower.max_tiles > 1 else ""
+            yield (
+                f"the number of images is not given{size}: the memory expected in nvidia-smi is that of "
+                f"sequences with 0 to {batch.sequence_length} such tokens; pass `--image-tokens`"
+            )
     if kernels.loss != "full":
         how = "fused with the output projection" if kernels.loss == "fused" else "in chunks of 256 tokens"
         yield f"the loss is computed {how}, without all logits"
@@ -347,5 +357,8 @@ def assumed_inputs(
         yield ASSUMED_MIXERS
     if arch.towers and batch.image_tokens is None:
         yield ASSUMED_IMAGES
+    if arch.unmodeled_encoder:
+        key = f"{UNMODELED_ENCODER.key} (`{arch.unmodeled_encoder}`)"
+        yield UNMODELED_ENCODER._replace(key=key)
     if not gives_checkpointing:
         yield ASSUMED_CHECKPOINTING

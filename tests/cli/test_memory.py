@@ -176,7 +176,10 @@ def test_modules_saved_next_to_adapters_are_trained_whole(run: Runs) -> None:
     [
         ("r=0", "lora: r is `0`; expected an integer above 0"),
         ("16", "lora: `16`; expected r=RANK, target=NAME,NAME… or all, dropout=FRACTION, save="),
-        ("r=8,save=norm", "lora: save is `['norm']`; expected embed_tokens or lm_head, or both"),
+        (
+            "r=8,save=norm",
+            "lora: save is `['norm']`; expected some of embed_tokens, lm_head, projector, vision_tower",
+        ),
         ("r=8,target=query", "no linear layer is called query; use some of q_proj"),
         ("r=8,dropout=2", "lora: dropout is `2`; expected a fraction below 1"),
     ],

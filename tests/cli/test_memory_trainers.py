@@ -200,3 +200,38 @@ def test_newer_releases_of_trl_compute_losses_in_chunks(name: str, version: str,
 def test_an_unknown_release_of_trl_can_decide_whether_it_fits() -> None:
     kernels, unknown = add_default_loss_of_trl(FusedKernels(), {}, "sft", None)
     assert (kernels.loss, [each.key for each in unknown]) == ("full", ["the version of TRL"])
+
+
+SWIFT = "NPROC_PER_NODE=4 swift sft --model {model} --deepspeed zero2 --torch_dtype bfloat16 --max_length 512 {more}\n"
+
+
+@pytest.fixture
+def model_folder(tmp_path: Path) -> Path:
+    """A tiny Qwen2.5-VL."""
+    vision = {"depth": 2, "hidden_size": 64, "intermediate_size": 128, "num_heads": 2, "out_hidden_size": 128}
+    text = {"hidden_size": 128, "num_hidden_layers": 2, "intermediate_size": 256, "num_attention_heads": 2}
+    config = {"model_type": "qwen2_5_vl", **text, "vocab_size": 1000, "vision_config": vision}
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
+
+
+def estimate_of_swift(run: Runs, folder: Path, more: str) -> dict[str, Any]:
+    script = folder.parent / "run.sh"
+    script.write_text(SWIFT.format(model=folder, more=more))
+    return estimate(run, "memory", str(script), "--image-tokens", "256", "--micro-batch", "1")
+
+
+def test_lora_llm_trains_the_encoder_next_to_adapters(run: Runs, model_folder: Path) -> None:
+    alone = estimate_of_swift(run, model_folder, "--train_type lora")
+    beside = estimate_of_swift(run, model_folder, "--tuner_type lora_llm")
+    assert any("whose encoder is frozen" in line for line in alone["assumptions"])
+    assert any("whose encoder is trained" in line for line in beside["assumptions"])
+    assert beside["trained"] > alone["trained"]
+
+
+def test_the_encoder_of_ms_swift_has_its_own_checkpointing(run: Runs, model_folder: Path) -> None:
+    more = "--tuner_type full --freeze_vit false --vit_gradient_checkpointing"
+    on, off = (estimate_of_swift(run, model_folder, f"{more} {value}") for value in ("true", "false"))
+    assert phases_of(off)["activations"]["forward"] > phases_of(on)["activations"]["forward"]

@@ -39,6 +39,14 @@ class LatentAttention(NamedTuple):
     v_head_dim: int
 
 
+class Resampler(NamedTuple):
+    """Learned queries that attend to the patches of an image, and become its tokens."""
+
+    num_queries: int
+    hidden_size: int
+    num_heads: int
+
+
 class Tower(NamedTuple):
     """An image or audio encoder whose outputs become tokens of the language model."""
 
@@ -76,11 +84,30 @@ class Tower(NamedTuple):
     """Number of elements in the vectors that the projector normalizes first, or 0 without such a norm."""
     projector_other_numel: int = 0
     """Number of parameters in the projector besides its norm and linear layers."""
+    resampler: Resampler | None = None
+    """Cross attention that follows the encoder, or None if patches become tokens."""
+    is_frozen: bool = False
+    """Whether the model's own code freezes the encoder, but not the projector (LLaVA's repository)."""
+    is_audio: bool = False
+    projects_patches: bool = False
+    """Whether the linear layers of the projector run over all patches, before they are merged (Idefics2)."""
+    attends_eagerly: bool = False
+    """Whether the encoder runs attention as separate operations, whatever implementation is requested."""
+    max_tiles: int = 1
+    """Largest number of tiles into which an image is cut, each with the tokens of `image_tokens`."""
 
     @property
     def image_tokens(self) -> int:
-        """Number of tokens per image, or `ASSUMED_IMAGE_TOKENS` if images may have any size."""
+        """Number of tokens per image or tile, or `ASSUMED_IMAGE_TOKENS` if images may have any size."""
+        if self.resampler is not None:
+            return self.resampler.num_queries
         return self.image_patches // self.merged_patches or ASSUMED_IMAGE_TOKENS
+
+    def patches_of(self, tokens: int) -> int:
+        """Return the number of patches that the encoder turns into this many tokens."""
+        if self.resampler is not None:
+            return -(-tokens * self.image_patches // self.resampler.num_queries)
+        return tokens * self.merged_patches
 
 
 ASSUMED_IMAGE_TOKENS = 1024
@@ -129,6 +156,8 @@ class Architecture(NamedTuple):
     """Ranks and head sizes of multi-head latent attention, or None for other attention."""
     towers: tuple[Tower, ...] = ()
     """Encoders of images or audio that feed the language model."""
+    unmodeled_encoder: str = ""
+    """Config key of an encoder whose layers are not known, so that its activations are not estimated."""
     caps_attn_scores: bool = False
     caps_logits: bool = False
     """Whether attention scores and logits go through a tanh (`*_logit_softcapping`)."""
@@ -213,7 +242,10 @@ class MicroBatch(NamedTuple):
     image_tokens: int | None = None
     """Number of image tokens in a sequence, or None for those of one image."""
     trains_towers: bool = True
-    """Whether encoders of images or audio, and their projectors, are trained."""
+    """Whether encoders of images or audio, and their projectors, are trained; not if adapters are."""
+    trains_towers_beside_adapters: bool = False
+    checkpoints_towers: bool | None = None
+    """Activation checkpointing of the encoders' layers, or None if they follow `gradient_checkpointing`."""
     has_varied_lengths: bool = False
     """Whether batches fall short of `sequence_length` by varying amounts, since nothing packs or pads sequences."""
     records_pass: bool = True

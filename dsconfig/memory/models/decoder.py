@@ -219,7 +219,7 @@ def build(arch: Architecture, batch: MicroBatch) -> ForwardTape:
         arch.variant,
     )
     root, model = tape.module("", inputs_require_grad=False), tape.module("model", inputs_require_grad=False)
-    towers = [VisionTower(tape, arch, tower, batch.trains_towers) for tower in arch.towers]
+    towers = [VisionTower(tape, arch, tower, batch) for tower in arch.towers]
     embedding = tape.module(
         "model.embed_tokens",
         (arch.vocab_size, arch.hidden_size),

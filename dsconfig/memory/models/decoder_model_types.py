@@ -266,6 +266,13 @@ DECODER_VARIANTS: Mapping[str, DecoderVariant] = {
         rotary="fp32_interleaved",
         tie_word_embeddings=True,
     ),
+    # Code of the model's repository (modeling_internlm2.py).
+    "internlm2": DecoderVariant(
+        qkv_bias=BiasKey("bias"),
+        o_bias=BiasKey("bias"),
+        fused_qkv=True,
+        names={"qkv_proj": "wqkv", "o_proj": "wo", "gate_proj": "w1", "up_proj": "w3", "down_proj": "w2"},
+    ),
     "internlm3": DecoderVariant(
         qkv_bias=BiasKey("qkv_bias"), o_bias=BiasKey("bias"), mlp_bias=BiasKey("bias"), head_dim=128
     ),
@@ -315,6 +322,10 @@ DECODER_VARIANTS: Mapping[str, DecoderVariant] = {
     ),
     "deepseek_v3": _DEEPSEEK,
     "kimi_k2": _DEEPSEEK,
+    # Code of the model's repository (modeling_minicpm.py).
+    "minicpm": _PROJECTED._replace(
+        scales_embeddings=True, scales_residuals=True, scales_logits=True, tie_word_embeddings=True
+    ),
     "minicpm3": DecoderVariant(
         o_bias=_ATTENTION_BIAS,
         is_latent=True,

@@ -6,19 +6,37 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from dsconfig.memory.models.architecture import Tower
+from dsconfig.memory.models.encoders_of_hub_models import (
+    HUB_MODELS,
+    hub_model_kind,
+    hub_text_kind,
+    section,
+)
+from dsconfig.memory.models.image_encoders import (
+    encoder_by_type,
+    pixtral_encoder,
+    qwen_vision_encoder,
+    siglip_encoder,
+    transformer_encoder,
+    with_merger,
+)
 from dsconfig.memory.models.validate_config_json import count, rate
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json
 
 Config: TypeAlias = "Mapping[str, Json]"
-TEXT_SECTIONS = ("text_config", "llm_config", "language_config")
+TEXT_SECTIONS = ("text_config", "llm_config", "language_config", "llm_cfg")
 TEXT_KINDS: Mapping[str, str] = {
     "qwen2_vl_text": "qwen2",
     "qwen2_5_vl_text": "qwen2",
     "qwen3_vl_text": "qwen3",
     "qwen3_vl_moe_text": "qwen3_moe",
     "glm4v_text": "glm4",
+    "glm46v_text": "glm4",
+    "glm4v_moe_text": "glm4_moe",
+    "qwen2_5_omni_text": "qwen2",
+    "qwen3_omni_moe_text": "qwen3_moe",
 }
 """Decoder types by the type of a composite model's text model."""
 TEXT_DEFAULTS: Mapping[str, Config] = {
@@ -52,23 +70,37 @@ TEXT_DEFAULTS: Mapping[str, Config] = {
 """Sizes that a composite `config.json` omits because they are the defaults of the text model's class."""
 
 
+def is_composite(config: Config) -> bool:
+    """Return whether the model has an encoder that this module, or `encoders_of_hub_models`, reads."""
+    return config.get("model_type") in (*COMPOSITES, *AUDIO_ENCODERS) or hub_model_kind(config) != ""
+
+
+def composite_part(config: Config) -> Config:
+    """Return the section with the trained model of an omni model (`thinker_config`), or the config itself."""
+    thinker = section(config, "thinker_config")
+    return {**thinker, "model_type": config.get("model_type")} if thinker else config
+
+
 def text_config(config: Config) -> Config:
     """Return the section of the text model, or the whole `config.json` if it has none."""
+    config = composite_part(config)
     text = next((config[key] for key in TEXT_SECTIONS if isinstance(config.get(key), Mapping)), config)
     assert isinstance(text, Mapping)
     kind = str(text.get("model_type") or config.get("model_type"))
     defaults = TEXT_DEFAULTS.get(kind, {}) if text is not config else {}
     shared = {key: config[key] for key in ("tie_word_embeddings",) if key in config}
-    if "tie_word_embeddings" not in {**shared, **text} and config.get("model_type") in (
-        "gemma3",
-        "paligemma",
-    ):
-        shared["tie_word_embeddings"] = True
+    if "tie_word_embeddings" not in {**shared, **text}:
+        if config.get("model_type") in ("gemma3", "paligemma"):
+            shared["tie_word_embeddings"] = True
+        if hub_model_kind(config) == "minicpmv":  # its class does not tie the head of the text model
+            shared["tie_word_embeddings"] = False
     return {**defaults, **text, **shared}
 
 
 def text_kind(config: Config) -> str:
     """Return the supported decoder type of the text model, or else its model type."""
+    if kind := hub_text_kind(config):
+        return kind
     text = text_config(config)
     kind = str(text.get("model_type") or "")
     if text.get("model_type") == config.get("model_type"):  # Qwen2-VL, whose file has no text section
@@ -82,93 +114,43 @@ def towers_of(config: Config) -> tuple[Tower, ...]:
     Raises:
         InvalidModelError: a size is invalid.
     """
-    kind = config.get("model_type")
-    convert = COMPOSITES.get(kind) if isinstance(kind, str) else None
-    if convert is None:
+    if not is_composite(config):
         return ()
-    section = config.get("audio_config" if kind == "qwen2_audio" else "vision_config")
-    vision = section if isinstance(section, Mapping) else {}
-    return (convert(config, vision, count(text_config(config), "hidden_size")),)
+    text, part = count(text_config(config), "hidden_size"), composite_part(config)
+    towers = []
+    if (read := HUB_MODELS.get(hub_model_kind(config))) is not None:
+        towers.append(read(config, text))
+    elif (convert := COMPOSITES.get(str(config.get("model_type")))) is not None:
+        towers.append(convert(part, section(part, "vision_config"), text))
+    if (hear := AUDIO_ENCODERS.get(str(config.get("model_type")))) is not None:
+        towers.append(hear(section(part, "audio_config"), text))
+    return tuple(tower for tower in towers if tower is not None)
 
 
-# Encoders.
+ENCODER_KEYS = (
+    *("vision_config", "audio_config", "visual", "vision_tower_cfg", "visual_tokenizer_config"),
+    *("mm_vision_tower", "vision_encoder", "vision_tower", "img_processor", "audio_encoder_config"),
+    *("embd_layer", "vision_backbone_config", "encoder_config"),
+)
+"""Keys of `config.json` that describe an encoder of images or audio."""
 
 
-def _side(vision: Config, key: str, default: int) -> int:
-    value = vision.get(key)
-    return count({key: value[0]}, key) if isinstance(value, list) and value else count(vision, key, default)
-
-
-def _transformer(vision: Config, name: str, image: int = 224, patch: int = 16) -> Tower:
-    """Return an encoder with layer norms and biases, as in SigLIP, without a projector."""
-    hidden = count(vision, "hidden_size", 768)
-    side, size = _side(vision, "image_size", image), _side(vision, "patch_size", patch)
-    return Tower(
-        name,
-        hidden,
-        count(vision, "num_hidden_layers", 12),
-        count(vision, "intermediate_size", 3072),
-        count(vision, "num_attention_heads", 12),
-        count(vision, "num_channels", 3) * size * size,
-        image_patches=(side // size) ** 2,
-    )
-
-
-def _siglip(vision: Config, name: str = "model.vision_tower", image: int = 224, patch: int = 16) -> Tower:
-    tower = _transformer(vision, name, image, patch)
-    hidden = tower.hidden_size
-    return tower._replace(patch_bias=True, other_numel=(tower.image_patches + 2) * hidden)
-
-
-def _clip(vision: Config) -> Tower:
-    tower = _transformer(vision, "model.vision_tower", patch=32)
-    # Class embedding, a position for it, and two layer norms.
-    activation = "gelu" if str(vision.get("hidden_act", "quick_gelu")).startswith("gelu") else "quick_gelu"
-    return tower._replace(activation=activation, other_numel=(tower.image_patches + 6) * tower.hidden_size)
-
-
-def _pixtral(vision: Config) -> Tower:
-    tower = _transformer({"hidden_size": 1024, "num_hidden_layers": 24, **vision}, "model.vision_tower", 1024)
-    return tower._replace(
-        intermediate_size=count(vision, "intermediate_size", 4096),
-        num_heads=count(vision, "num_attention_heads", 16),
-        image_patches=0,
-        biases=0,
-        mlp_bias=False,
-        is_gated=True,
-        rotary="separate",
-        norm="llama",
-        other_numel=tower.hidden_size,
-    )
-
-
-def _encoder(vision: Config) -> Tower:
-    """Return the encoder of a LLaVA model."""
-    kinds = {"pixtral": _pixtral, "siglip_vision_model": _siglip}
-    return kinds.get(str(vision.get("model_type")), _clip)(vision)
-
-
-def _qwen_vision(vision: Config, hidden: int, patch: int) -> Tower:
-    size = count(vision, "patch_size", patch)
-    channels = count(vision, "in_channels", count(vision, "in_chans", 3))
-    merge = count(vision, "spatial_merge_size", 2)
-    return Tower(
-        "model.visual",
-        hidden,
-        count(vision, "depth", 32),
-        count(vision, "intermediate_size", 4 * hidden),
-        count(vision, "num_heads", 16),
-        channels * count(vision, "temporal_patch_size", 2) * size * size,
-        merge * merge,
-        rotary="fused",
-    )
+def unmodeled_encoder(config: Config, towers: tuple[Tower, ...]) -> str:
+    """Return the config key of an encoder that is not among the towers, or an empty string."""
+    part = composite_part(config)
+    keys = [key for key in ENCODER_KEYS if isinstance(part.get(key), (Mapping, str)) and part.get(key)]
+    if "audio_config" in keys and any(tower.is_audio for tower in towers):
+        keys.remove("audio_config")
+    if any(not tower.is_audio for tower in towers):
+        keys = [key for key in keys if key.startswith("audio")]
+    return keys[0] if keys else ""
 
 
 # Composite models.
 
 
 def _llava(config: Config, vision: Config, text: int) -> Tower:
-    tower = _encoder(vision)
+    tower = encoder_by_type(vision)
     bias = config.get("multimodal_projector_bias", True) is True
     layers = config.get("vision_feature_layer")
     features = tower.hidden_size * (len(layers) if isinstance(layers, list) else 1)
@@ -179,7 +161,7 @@ def _llava(config: Config, vision: Config, text: int) -> Tower:
 
 
 def _mistral3(config: Config, vision: Config, text: int) -> Tower:
-    tower, merge = _pixtral(vision), count(config, "spatial_merge_size", 2) ** 2
+    tower, merge = pixtral_encoder(vision), count(config, "spatial_merge_size", 2) ** 2
     hidden, bias = tower.hidden_size, config.get("multimodal_projector_bias") is True
     return tower._replace(
         merged_patches=merge,
@@ -189,7 +171,7 @@ def _mistral3(config: Config, vision: Config, text: int) -> Tower:
 
 
 def _gemma3(config: Config, vision: Config, text: int) -> Tower:
-    tower = _siglip(vision)
+    tower = siglip_encoder(vision)
     tokens = count(config, "mm_tokens_per_image", 256)
     return tower._replace(
         merged_patches=max(1, tower.image_patches // tokens),
@@ -199,17 +181,20 @@ def _gemma3(config: Config, vision: Config, text: int) -> Tower:
 
 
 def _paligemma(config: Config, vision: Config, text: int) -> Tower:
-    tower = _siglip(vision)
+    tower = siglip_encoder(vision)
     return tower._replace(projector=((count(config, "projection_dim", text), tower.hidden_size, True),))
 
 
 def _idefics3(config: Config, vision: Config, text: int) -> Tower:
-    tower, factor = _siglip(vision, "model.vision_model", patch=32), count(config, "scale_factor", 2) ** 2
+    tower, factor = (
+        siglip_encoder(vision, "model.vision_model", patch=32),
+        count(config, "scale_factor", 2) ** 2,
+    )
     return tower._replace(merged_patches=factor, projector=((text, tower.hidden_size * factor, False),))
 
 
 def _internvl(config: Config, vision: Config, text: int) -> Tower:
-    tower = _transformer(vision, "model.vision_tower", 448, 14)
+    tower = transformer_encoder(vision, "model.vision_tower", 448, 14)
     ratio = rate(config, "downsample_ratio", 0.5)
     merge = round(1 / ratio) ** 2 if ratio else 4
     hidden, wide = tower.hidden_size, tower.hidden_size * merge
@@ -228,7 +213,7 @@ def _internvl(config: Config, vision: Config, text: int) -> Tower:
 
 
 def _llama4(_: Config, vision: Config, text: int) -> Tower:
-    tower = _transformer(vision, "vision_model", 336, 14)
+    tower = transformer_encoder(vision, "vision_model", 336, 14)
     ratio = rate(vision, "pixel_shuffle_ratio", 0.5)
     merge = round(1 / ratio) ** 2 if ratio else 4
     wide, out = count(vision, "projector_input_dim", 4096), count(vision, "projector_output_dim", 4096)
@@ -245,37 +230,29 @@ def _llama4(_: Config, vision: Config, text: int) -> Tower:
 
 def _qwen2_vl(_: Config, vision: Config, text: int) -> Tower:
     hidden = count(vision, "embed_dim", 1280)
-    tower = _qwen_vision({**vision, "intermediate_size": None}, hidden, 14)
+    tower = qwen_vision_encoder({**vision, "intermediate_size": None}, hidden, 14)
     tower = tower._replace(intermediate_size=int(hidden * count(vision, "mlp_ratio", 4)))
-    return _with_merger(tower, text)
+    return with_merger(tower, text)
 
 
 def _qwen2_5_vl(_: Config, vision: Config, text: int) -> Tower:
     hidden = count(vision, "hidden_size", 1280)
-    tower = _qwen_vision({"intermediate_size": 3420, **vision}, hidden, 14)._replace(
+    tower = qwen_vision_encoder({"intermediate_size": 3420, **vision}, hidden, 14)._replace(
         is_gated=True, norm="llama"
     )
-    return _with_merger(tower, count(vision, "out_hidden_size", text))
-
-
-def _with_merger(tower: Tower, text: int) -> Tower:
-    """Return the encoder with Qwen's merger: a norm and two linear layers over the merged patches."""
-    wide = tower.hidden_size * tower.merged_patches
-    return tower._replace(
-        projector=((wide, wide, True), (text, wide, True)), projector_norm=tower.hidden_size
-    )
+    return with_merger(tower, count(vision, "out_hidden_size", text))
 
 
 def _qwen3_vl(config: Config, vision: Config, text: int) -> Tower:
     hidden = count(vision, "hidden_size", 1152)
-    tower = _qwen_vision({"depth": 27, "intermediate_size": 4304, **vision}, hidden, 16)
+    tower = qwen_vision_encoder({"depth": 27, "intermediate_size": 4304, **vision}, hidden, 16)
     out = count(vision, "out_hidden_size", text)
     positions = count(vision, "num_position_embeddings", 2304)
-    tower = _with_merger(tower._replace(patch_bias=True, other_numel=positions * hidden), out)
+    tower = with_merger(tower._replace(patch_bias=True, other_numel=positions * hidden), out)
     layers = vision.get("deepstack_visual_indexes", [8, 16, 24])
     mergers = (
         len(layers)
-        if isinstance(layers, list) and str(config.get("model_type")).startswith("qwen3_vl")
+        if isinstance(layers, list) and str(config.get("model_type")).startswith(("qwen3_vl", "qwen3_omni"))
         else 0
     )
     wide = hidden * tower.merged_patches
@@ -287,7 +264,7 @@ def _qwen3_vl(config: Config, vision: Config, text: int) -> Tower:
 def _glm4v(_: Config, vision: Config, text: int) -> Tower:
     hidden = count(vision, "hidden_size", 1536)
     out, wide = count(vision, "out_hidden_size", text), count(vision, "intermediate_size", 13696)
-    tower = _qwen_vision({"depth": 24, **vision, "num_heads": vision.get("num_heads", 12)}, hidden, 14)
+    tower = qwen_vision_encoder({"depth": 24, **vision, "num_heads": vision.get("num_heads", 12)}, hidden, 14)
     side = count(vision, "image_size", 336) // count(vision, "patch_size", 14)
     merge = tower.merged_patches
     return tower._replace(
@@ -326,7 +303,30 @@ def _mllama(_: Config, vision: Config, text: int) -> Tower:
     )
 
 
-def _audio(_: Config, audio: Config, text: int) -> Tower:
+def _idefics2(config: Config, vision: Config, text: int) -> Tower:
+    """Read SigLIP of Idefics2, whose perceiver turns all patches into a few tokens (`Idefics2Connector`)."""
+    tower = siglip_encoder({"image_size": 980, "patch_size": 14, **vision}, "model.vision_model")
+    perceiver = section(config, "perceiver_config")
+    latents, depth = count(perceiver, "resampler_n_latents", 64), count(perceiver, "resampler_depth", 3)
+    head, heads = count(perceiver, "resampler_head_dim", 96), count(perceiver, "resampler_n_heads", 16)
+    keys = count(perceiver, "num_key_value_heads", 4)
+    wide = count(text_config(config), "intermediate_size")
+    layer = 2 * text * head * (heads + keys) + 3 * 4 * text * text + 3 * text
+    return tower._replace(
+        # Encoders run over tiles of this many patches with the default image processor (980 by 980 pixels).
+        merged_patches=max(1, tower.image_patches // latents),
+        projector=((wide, tower.hidden_size, False), (text, wide, False)),
+        # The gate, and the layers of cross attention, whose few tensors are not counted.
+        projector_other_numel=wide * tower.hidden_size + latents * text + depth * layer + text,
+        projects_patches=True,
+        max_tiles=5,
+    )
+
+
+# Encoders of audio.
+
+
+def _whisper_encoder(audio: Config, text: int) -> Tower:
     hidden, bins = count(audio, "d_model", 1280), count(audio, "num_mel_bins", 128)
     positions = count(audio, "max_source_positions", 1500)
     return Tower(
@@ -343,7 +343,42 @@ def _audio(_: Config, audio: Config, text: int) -> Tower:
         # Positions, the second convolution, and the last norm.
         other_numel=positions * hidden + 3 * hidden * hidden + hidden + 2 * hidden,
         projector=((text, hidden, True),),
+        is_audio=True,
     )
+
+
+def _qwen2_5_omni_audio(audio: Config, text: int) -> Tower:
+    tower = _whisper_encoder(audio, text)
+    hidden, out = tower.hidden_size, count(audio, "output_dim", text)
+    # Positions are no parameters; two embeddings mark the ends of an audio.
+    return tower._replace(
+        other_numel=tower.other_numel - tower.image_patches * hidden + 2 * out,
+        projector=((out, hidden, True),),
+    )
+
+
+def _qwen3_omni_audio(audio: Config, text: int) -> Tower:
+    tower = _whisper_encoder(audio, text)
+    hidden, out = tower.hidden_size, count(audio, "output_dim", text)
+    bins, channels = count(audio, "num_mel_bins", 128), count(audio, "downsample_hidden_size", 480)
+    for _ in range(3):  # each of three convolutions halves the frequencies
+        bins = (bins + 1) // 2
+    convolutions = 10 * channels + 2 * (9 * channels + 1) * channels
+    return tower._replace(
+        patch_numel=channels * bins,
+        patch_bias=False,
+        biases=4,
+        merged_patches=1,
+        image_patches=0,
+        other_numel=convolutions + 2 * hidden,
+        projector=((hidden, hidden, True), (out, hidden, True)),
+    )
+
+
+def _minicpmo_audio(audio: Config, text: int) -> Tower:
+    """Read Whisper's encoder and the projector of MiniCPM-o (modeling_minicpmo.py, `MultiModalProjector`)."""
+    tower = _whisper_encoder({"d_model": 1024, "num_mel_bins": 80, **audio}, text)
+    return tower._replace(name="apm", projector=((text, tower.hidden_size, True), (text, text, True)))
 
 
 COMPOSITES: Mapping[str, Callable[[Config, Config, int], Tower]] = {
@@ -366,7 +401,18 @@ COMPOSITES: Mapping[str, Callable[[Config, Config, int], Tower]] = {
     "qwen3_vl_moe": _qwen3_vl,
     "qwen3_5": _qwen3_vl,
     "qwen3_5_moe": _qwen3_vl,
+    "qwen2_5_omni": _qwen2_5_vl,
+    "qwen3_omni_moe": _qwen3_vl,
     "glm4v": _glm4v,
-    "qwen2_audio": _audio,
+    "glm46v": _glm4v,
+    "glm4v_moe": _glm4v,
+    "idefics2": _idefics2,
 }
-"""Function that converts the encoder's config, by model type."""
+"""Function that converts the config of the image encoder, by model type."""
+AUDIO_ENCODERS: Mapping[str, Callable[[Config, int], Tower]] = {
+    "qwen2_audio": _whisper_encoder,
+    "qwen2_5_omni": _qwen2_5_omni_audio,
+    "qwen3_omni_moe": _qwen3_omni_audio,
+    "minicpmo": _minicpmo_audio,
+}
+"""Function that converts the config of the audio encoder, by model type."""

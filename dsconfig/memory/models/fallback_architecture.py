@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from dsconfig.memory.models.architecture import Architecture, RepeatedBlock, Tower
-from dsconfig.memory.models.encoders_of_composite_models import TEXT_DEFAULTS, towers_of
+from dsconfig.memory.models.encoders_of_composite_models import TEXT_DEFAULTS, towers_of, unmodeled_encoder
 from dsconfig.memory.models.hybrid_layers import LAYER_FUNCTIONS, hybrid_blocks, other_weights
 from dsconfig.memory.models.parameter_count import default_length, exact_parameters, has_language_head
 from dsconfig.memory.models.validate_config_json import InvalidModelError
@@ -95,7 +95,7 @@ def generic_architecture(config: Mapping[str, Json]) -> Architecture | None:
         return None
     towers = _towers(config)
     # Encoders whose layers are known are no blocks of weights.
-    parts = text if towers else config
+    parts = _without_sections(text) if towers else config
     blocks = tuple(block for block in _blocks_of(parts, DEPTH) if block.name != "embed")
     stack_names = {block.name for block in _transformer_blocks(text)}
     head_dim = _first_plausible_size(text, HEAD_DIM) or max(1, hidden // heads)
@@ -129,6 +129,7 @@ def generic_architecture(config: Mapping[str, Json]) -> Architecture | None:
         rotary_dim=head_dim if any(key.startswith("rope") or key == "rotary_emb_base" for key in text) else 0,
         weight_blocks=blocks,
         towers=towers,
+        unmodeled_encoder=unmodeled_encoder(config, towers),
         name=str(config.get("model_type") or "")[:40],
         has_rms_norms=_has_rms_norms(text),
         has_language_head=has_language_head(config),
@@ -165,6 +166,13 @@ def _towers(config: Mapping[str, Json]) -> tuple[Tower, ...]:
         tower.num_layers <= MOST_LAYERS and not tower.hidden_size % tower.num_heads for tower in towers
     )
     return towers if known else ()
+
+
+def _without_sections(config: Mapping[str, Json]) -> Mapping[str, Json]:
+    """Return the config of a text model without the sections of other models."""
+    return {
+        key: value for key, value in config.items() if not isinstance(value, Mapping) or "config" not in key
+    }
 
 
 def _default_length(text: Mapping[str, Json]) -> int:

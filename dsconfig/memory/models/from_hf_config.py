@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 
 from dsconfig.memory.models.architecture import Architecture, LatentAttention
 from dsconfig.memory.models.decoder_model_types import DECODER_VARIANTS, BiasKey, DecoderVariant, MoEVariant
-from dsconfig.memory.models.encoders_of_composite_models import COMPOSITES, text_config, text_kind, towers_of
+from dsconfig.memory.models.encoders_of_composite_models import (
+    is_composite,
+    text_config,
+    text_kind,
+    towers_of,
+    unmodeled_encoder,
+)
 from dsconfig.memory.models.validate_config_json import (
     InvalidModelError,
     count,
@@ -79,6 +85,8 @@ def _reject_other_layers(config: Mapping[str, Json], variant: DecoderVariant) ->
         raise NotModelledError(
             f"a model whose `hidden_act` is {format_value(activation)} is not supported yet"
         )
+    if variant.is_latent and config.get("use_mla") is False:
+        raise NotModelledError("a model whose `use_mla` is `false` is not supported yet")
     if config.get("post_norm") is True:  # Apertus
         raise NotModelledError("a model whose `post_norm` is `true` is not supported yet")
 
@@ -229,8 +237,11 @@ def architecture_of(config: Mapping[str, Json]) -> Architecture:
         NotModelledError: the model type is not supported, or a key is missing or invalid.
     """
     kind = config.get("model_type")
-    if isinstance(kind, str) and kind in COMPOSITES and (text := text_kind(config)) in DECODER_VARIANTS:
-        return validate_architecture(decoder(text_config(config), text)._replace(towers=towers_of(config)))
+    if is_composite(config) and (text := text_kind(config)) in DECODER_VARIANTS:
+        arch, towers = decoder(text_config(config), text), towers_of(config)
+        return validate_architecture(
+            arch._replace(towers=towers, unmodeled_encoder=unmodeled_encoder(config, towers))
+        )
     if kind not in FAMILIES:
         subject = f"the model type `{str(kind)[:40]}`" if kind else "a model without `model_type`"
         raise NotModelledError(f"{subject} is not supported yet", _advise_on_unsupported_model(config))

@@ -103,7 +103,7 @@ def build(arch: Architecture, batch: MicroBatch) -> ForwardTape:
     tape.adapter = _with_generic_targets(tape.adapter, arch)
     rows = batch.micro_batch_size * batch.local_sequence_length
     root = tape.module("", inputs_require_grad=False)
-    towers = [VisionTower(tape, arch, tower, batch.trains_towers) for tower in arch.towers]
+    towers = [VisionTower(tape, arch, tower, batch) for tower in arch.towers]
     embedding = tape.module(
         "embed_tokens",
         (arch.vocab_size, arch.embedding_size or arch.hidden_size),

@@ -33,7 +33,11 @@ def has_language_head(config: Config) -> bool:
     names = config.get("architectures")
     if not isinstance(names, list) or not names:
         return True
-    ends = ("CausalLM", "MaskedLM", "LMHeadModel", "ConditionalGeneration", "ChatModel", "LM")
+    # ChatGLM's `ChatGLMModel` is loaded as `ChatGLMForConditionalGeneration` (`auto_map`).
+    ends = (
+        *("CausalLM", "MaskedLM", "LMHeadModel", "ConditionalGeneration", "ChatModel", "LM"),
+        "ChatGLMModel",
+    )
     return any(str(name).endswith(ends) for name in names)
 
 

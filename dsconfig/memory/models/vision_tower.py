@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
 
+from dsconfig.memory.autograd_graph import PROJECTOR, VISION_TOWER
 from dsconfig.memory.layers import (
     AttentionHeads,
     activation,
@@ -19,18 +21,25 @@ from dsconfig.memory.rotary import rotary, rotate
 
 if TYPE_CHECKING:
     from dsconfig.memory.autograd_graph import ActivationTensor, ForwardTape, Module
-    from dsconfig.memory.models.architecture import Architecture, MicroBatch, Tower
+    from dsconfig.memory.models.architecture import Architecture, MicroBatch, Resampler, Tower
+
+
+class ModuleFactory(Protocol):
+    """A function that creates a module from the end of its name and the sizes of its parameters."""
+
+    def __call__(self, suffix: str, *sizes: int | tuple[int, ...], casts: bool = False) -> Module:
+        """Create the module."""
 
 
 class TowerLayer:
     """The modules of one encoder layer."""
 
-    def __init__(self, tape: ForwardTape, tower: Tower, prefix: str, trains: bool) -> None:
+    def __init__(self, new_module: ModuleFactory, tower: Tower, prefix: str) -> None:
         hidden, wide = tower.hidden_size, tower.intermediate_size
         self.tower = tower
 
         def module(name: str, *sizes: int | tuple[int, ...], casts: bool = False) -> Module:
-            return tape.module(f"{prefix}.{name}", *sizes, requires_grad=trains, casts=casts)
+            return new_module(f"{prefix}.{name}", *sizes, casts=casts)
 
         def projection(name: str, out: int, into: int, with_bias: bool) -> Module:
             return module(name, (out, into), *((out,) if with_bias else ()), casts=True)
@@ -55,7 +64,10 @@ class TowerLayer:
     ) -> ActivationTensor:
         """Record the encoder layer and return its output."""
         rows, hidden, wide = heads.num_tokens, self.tower.hidden_size, self.tower.intermediate_size
-        with tape.record_module(self.module, x), tape.checkpoint(x, batch.gradient_checkpointing):
+        recomputes = (
+            batch.gradient_checkpointing if batch.checkpoints_towers is None else batch.checkpoints_towers
+        )
+        with tape.record_module(self.module, x), tape.checkpoint(x, recomputes):
             y = normalize(tape, self.norms[0], x, rows, self.tower.norm)
             output = self._attention(tape, heads, batch, y)
             x = add_residual(tape, x, self._scaled(tape, linear(tape, self.output, output, rows, hidden)))
@@ -90,7 +102,8 @@ class TowerLayer:
         query, key, value = (linear(tape, module, y, rows, hidden) for module in self.qkv)
         if tower.rotary:
             query, key = rotate(tape, heads, query, key)
-        return attention(tape, batch.attn_implementation, heads, query, key, value)
+        kind = "eager" if tower.attends_eagerly else batch.attn_implementation
+        return attention(tape, kind, heads, query, key, value)
 
     def _scaled(self, tape: ForwardTape, y: ActivationTensor) -> ActivationTensor:
         """Record the multiplication by a learned vector (InternViT's layer scale)."""
@@ -108,53 +121,121 @@ def _quick_gelu(tape: ForwardTape, x: ActivationTensor) -> ActivationTensor:
     return multiply_elementwise(tape, x, sigmoid)
 
 
+class ResamplerLayers:
+    """The modules of a resampler: one layer of cross attention from learned queries to patches."""
+
+    def __init__(self, new_module: ModuleFactory, resampler: Resampler, patch_size: int) -> None:
+        hidden = resampler.hidden_size
+        self.resampler = resampler
+        self.query = new_module(".resampler", (resampler.num_queries, hidden))
+        self.keys = new_module(".resampler.kv_proj", (hidden, patch_size), casts=True)
+        names = ("q", "k", "v", "out")
+        self.attention = {
+            name: new_module(f".resampler.attn.{name}_proj", (hidden, hidden), hidden, casts=True)
+            for name in names
+        }
+        self.norms = {
+            name: new_module(f".resampler.{name}", hidden, hidden) for name in ("ln_q", "ln_kv", "ln_post")
+        }
+        self.output = new_module(".resampler.proj", (hidden, hidden), casts=True)
+
+    def record(self, tape: ForwardTape, x: ActivationTensor, patches: int, tokens: int) -> ActivationTensor:
+        """Record the attention of `tokens` queries to `patches` patches, and return the tokens."""
+        hidden = self.resampler.hidden_size
+        x = normalize(
+            tape, self.norms["ln_kv"], linear(tape, self.keys, x, patches, hidden), patches, "layer"
+        )
+        with tape.record_module(self.query, x):
+            query = tape.op([x], tape.tensor(tokens * hidden), weights=self.query.weights)
+        query = normalize(tape, self.norms["ln_q"], query, tokens, "layer")
+        positioned = tape.op([x], tape.tensor(x.numel, x.itemsize))
+        inputs = {"q": (query, tokens), "k": (positioned, patches), "v": (x, patches)}
+        query, key, value = (
+            linear(tape, self.attention[name], y, rows, hidden) for name, (y, rows) in inputs.items()
+        )
+        output = tape.tensor(tokens * hidden, query.itemsize)
+        y = tape.op([query, key, value], output, [query, key, value, output])
+        y = linear(tape, self.attention["out"], y, tokens, hidden)
+        y = normalize(tape, self.norms["ln_post"], y, tokens, "layer")
+        return linear(tape, self.output, y, tokens, hidden)
+
+
 class VisionTower:
     """The modules of an encoder and its projector."""
 
-    def __init__(self, tape: ForwardTape, arch: Architecture, tower: Tower, trains: bool) -> None:
+    def __init__(self, tape: ForwardTape, arch: Architecture, tower: Tower, batch: MicroBatch) -> None:
         self.arch, self.tower = arch, tower
         bias = (tower.hidden_size,) if tower.patch_bias else ()
-        name = tower.name
-
-        def module(
-            suffix: str, *sizes: int | tuple[int, ...], casts: bool = False, has_input_grad: bool = True
-        ) -> Module:
-            return tape.module(
-                f"{name}{suffix}",
-                *sizes,
-                requires_grad=trains,
-                casts=casts,
-                inputs_require_grad=has_input_grad,
-            )
-
-        self.module = module("", has_input_grad=False)
-        self.patches = module(
-            ".patch_embed", (tower.hidden_size, tower.patch_numel), *bias, casts=True, has_input_grad=False
+        beside_adapters = batch.trains_towers_beside_adapters
+        encode = partial(
+            self._new_module, tape, VISION_TOWER, batch.trains_towers and not tower.is_frozen, beside_adapters
         )
-        self.other = module(".other", tower.other_numel) if tower.other_numel else None
-        self.layers = [
-            TowerLayer(tape, tower, f"{name}.layers.{index}", trains) for index in range(tower.num_layers)
-        ]
+        # A model that freezes its encoder trains its projector next to adapters (llava/train/train.py).
+        project = partial(
+            self._new_module, tape, PROJECTOR, batch.trains_towers, beside_adapters or tower.is_frozen
+        )
+        self.module = encode("", inputs_require_grad=False)
+        self.patches = encode(
+            ".patch_embed",
+            (tower.hidden_size, tower.patch_numel),
+            *bias,
+            casts=True,
+            inputs_require_grad=False,
+        )
+        self.other = encode(".other", tower.other_numel) if tower.other_numel else None
+        self.layers = [TowerLayer(encode, tower, f".layers.{index}") for index in range(tower.num_layers)]
         size = tower.projector_norm
-        self.projector_norm = module(".projector.norm", *norm_weights(tower.norm, size)) if size else None
+        self.projector_norm = project(".projector.norm", *norm_weights(tower.norm, size)) if size else None
         self.projector_other = (
-            module(".projector", tower.projector_other_numel) if tower.projector_other_numel else None
+            project(".projector", tower.projector_other_numel) if tower.projector_other_numel else None
         )
         self.projector = [
-            module(f".projector.{index}", (out, into), *((out,) if with_bias else ()), casts=True)
+            project(f".projector.{index}", (out, into), *((out,) if with_bias else ()), casts=True)
             for index, (out, into, with_bias) in enumerate(tower.projector)
         ]
+        self.resampler = (
+            ResamplerLayers(project, tower.resampler, tower.hidden_size) if tower.resampler else None
+        )
+
+    def _new_module(
+        self,
+        tape: ForwardTape,
+        role: str,
+        trains: bool,
+        beside_adapters: bool,
+        suffix: str,
+        *sizes: int | tuple[int, ...],
+        casts: bool = False,
+        inputs_require_grad: bool = True,
+    ) -> Module:
+        """Create a module of the encoder or projector, which adapters leave frozen unless it is trained beside them."""
+        adapter = tape.adapter
+        if beside_adapters:
+            tape.adapter = None
+        module = tape.module(
+            f"{self.tower.name}{suffix}",
+            *sizes,
+            requires_grad=trains,
+            casts=casts,
+            inputs_require_grad=inputs_require_grad,
+            role=role,
+        )
+        tape.adapter = adapter
+        return module
 
     def record(self, tape: ForwardTape, batch: MicroBatch, x: ActivationTensor) -> ActivationTensor:
         """Encode the images of a batch, and write their tokens into the embeddings `x`."""
         tower, hidden = self.tower, self.tower.hidden_size
-        tokens = tower.image_tokens if batch.image_tokens is None else batch.image_tokens
-        tokens = min(tokens, batch.sequence_length)
-        rows = batch.micro_batch_size * tokens * tower.merged_patches
+        tokens = tokens_of_tower(self.arch, tower, batch)
+        patches = tower.patches_of(tokens)
+        rows = batch.micro_batch_size * patches
+        images = patches // tower.image_patches if tower.image_patches else 1
+        if not images or patches % images:
+            images = 1
         heads = AttentionHeads(
             *(tower.num_heads, tower.num_heads, hidden // tower.num_heads),
-            batch.micro_batch_size,
-            rows // batch.micro_batch_size,
+            batch.micro_batch_size * images,
+            patches // images,
             has_no_mask=True,
         )
         pixels = rows * tower.patch_numel
@@ -172,7 +253,9 @@ class VisionTower:
             vectors = y.numel // tower.projector_norm
             y = normalize(tape, self.projector_norm, y, vectors, tower.norm)
         y = self._add_other(tape, self.projector_other, y)
-        rows = batch.micro_batch_size * tokens
+        if self.resampler is not None:
+            y = self.resampler.record(tape, y, rows, batch.micro_batch_size * tokens)
+        rows = batch.micro_batch_size * (patches if tower.projects_patches else tokens)
         for index, (module, (out, _, _)) in enumerate(zip(self.projector, tower.projector, strict=True)):
             y = linear(tape, module, activation(tape, None, y) if index else y, rows, out)
         mask = self._mask(tape, batch)
@@ -192,3 +275,14 @@ class VisionTower:
         return tape.op(
             [], tape.tensor(batch.micro_batch_size * batch.sequence_length, 1, requires_grad=False)
         )
+
+
+def tokens_of_tower(arch: Architecture, tower: Tower, batch: MicroBatch) -> int:
+    """Return the number of tokens of a sequence that come from an encoder.
+
+    They are those of one image if the number is not given. An audio encoder next to an image encoder gets none.
+    """
+    if tower.is_audio and any(not other.is_audio for other in arch.towers):
+        return 0
+    tokens = tower.image_tokens if batch.image_tokens is None else batch.image_tokens
+    return min(tokens, batch.sequence_length)
