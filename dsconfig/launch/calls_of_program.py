@@ -52,6 +52,9 @@ Kind: TypeAlias = Literal[
     "model without config",
     "resume",
     "load without optimizer",
+    "loader of constant batch",
+    "steps divided by ranks",
+    "ranks set by hand",
 ]
 
 

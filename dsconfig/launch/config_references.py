@@ -216,10 +216,16 @@ def launch_files_naming_config(name: str) -> tuple[str, ...]:
 
 
 def programs_naming_config(name: str) -> tuple[str, ...]:
-    """Return the paths of Python programs that load a config or pass its path to a call."""
+    """Return the paths of Python programs and notebooks that load a config or pass its path to a call."""
     path, top, deep = _repository_of_config(name)
     references = _find_references(path, top, deep, repository_cache_key(path)) or ()
-    programs = [each for each in references if each.rank > 1 and each.script.endswith(".py")]
+    # The text around a call decides the rank in a notebook, whose cells are not followed here.
+    programs = [
+        each
+        for each in references
+        if (each.rank > 1 and each.script.endswith(".py"))
+        or (each.rank > 0 and is_notebook_name(each.script) and _resolves_to_config(each, path))
+    ]
     # A program elsewhere may name another file of this name, which it writes itself.
     resolved = [each for each in programs if _resolves_to_config(each, path)]
     return tuple(dict.fromkeys(each.script for each in resolved or programs))

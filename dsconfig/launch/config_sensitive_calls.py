@@ -14,7 +14,6 @@ from dsconfig.launch.calls_of_program import (
     is_deepspeed_initialize,
     line_number_of,
 )
-from dsconfig.launch.model_handling_calls import ModelHandlingCalls
 from dsconfig.launch.python.name_bindings import last_dotted_name
 from dsconfig.launch.python.syntax_trees import (
     argument_at,
@@ -24,6 +23,7 @@ from dsconfig.launch.python.syntax_trees import (
     program_modules,
 )
 from dsconfig.launch.repository_files import time_cache_key
+from dsconfig.launch.training_loop_calls import TrainingLoopCalls
 
 
 def find_config_sensitive_calls(program: str, launch: str = "") -> tuple[ConfigSensitiveCall, ...]:
@@ -86,7 +86,7 @@ _ZERO_INIT_HANDLED = re.compile(
 _LOADER = re.compile(r"load|data|(?:^|_)dl|iter|batch|sampl", re.IGNORECASE)
 
 
-class _ConfigSensitiveCalls(ModelHandlingCalls):
+class _ConfigSensitiveCalls(TrainingLoopCalls):
     """The calls of one program file that depend on the config."""
 
     def uses(self) -> Iterator[ConfigSensitiveCall]:
@@ -104,6 +104,7 @@ class _ConfigSensitiveCalls(ModelHandlingCalls):
         yield from self.risky_model_calls()
         yield from self._accelerator_accumulation_steps()
         yield from self._calls_that_resume()
+        yield from self.contradicting_loop_calls()
 
     # Loading
     # ----------------------------------------------------------------------------------------------

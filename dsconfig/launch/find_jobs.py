@@ -462,7 +462,7 @@ def _jobs_reading_config(
     except BudgetExceededError:
         return None
     return [
-        job if job.world_size is not None else job._replace(world_size=_world_size_from_accelerate_file(job))
+        job if job.world_size is not None else job._replace(world_size=world_size_from_accelerate_file(job))
         for job in jobs
         if reader in (None, job.format.reader)
         and job.embedded_path is None
@@ -472,7 +472,7 @@ def _jobs_reading_config(
     ]
 
 
-def _world_size_from_accelerate_file(job: LaunchedJob) -> int | None:
+def world_size_from_accelerate_file(job: LaunchedJob) -> int | None:
     """Return the world size set by the Accelerate launch file that a command names."""
     data = job.document.value() if job.document else None
     return (

@@ -153,12 +153,35 @@ def launchers_without_config(script: Document) -> Iterator[LaunchedJob]:
     parsed = _read_script(SCRIPT, script, None)
     for command in parsed.commands:
         if parsed.shell is not None and command.launcher is not None and command.program_file:
-            line = parsed.shell.text.count("\n", 0, command.offset) + 1
-            yield LaunchedJob(
-                SCRIPT, script, "", "", None, None, None, command.world_size, line=line,
-                arguments=command.arguments, processes=command.processes, program_file=command.program_file,
-                folder=command.folder, launcher=command.launcher,
-            )  # fmt: skip
+            yield _job_of_command_alone(script, command, parsed.shell)
+
+
+_FACTORY_COMMAND = r"(?:[^\n;&|]|\\\n)*\bllamafactory-cli\s+train\b"
+"""Pattern of the text of a command, with the variables that it sets, that starts LLaMA-Factory."""
+
+
+def _job_of_command_alone(script: Document, command: LaunchCommand, shell: ShellInterpreter) -> LaunchedJob:
+    line = shell.text.count("\n", 0, command.offset) + 1
+    return LaunchedJob(
+        SCRIPT, script, "", "", None, None, None, command.world_size, line=line,
+        arguments=command.arguments, processes=command.processes, program_file=command.program_file,
+        folder=command.folder, launcher=command.launcher,
+    )  # fmt: skip
+
+
+def deepspeed_commands_of_factory(script: Document) -> Iterator[LaunchedJob]:
+    """Yield a job for each `llamafactory-cli` command in a script whose flag or YAML file names a DeepSpeed config."""
+    parsed = _read_script(SCRIPT, script, None)
+    for command in parsed.commands:
+        if command.launcher is not None or parsed.shell is None:
+            continue
+        if not re.compile(_FACTORY_COMMAND).match(parsed.shell.text, command.offset):
+            continue
+        lookup = resolve_written_path(command.argument_file, script.name, command.folder)
+        data = None if lookup.path is None else read_file(lookup.path).value()
+        named = data.get("deepspeed") if isinstance(data, dict) else None
+        if command.arguments.get("deepspeed") or named:
+            yield _job_of_command_alone(script, command, parsed.shell)
 
 
 def commands_exceed_budget(

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 
 from dsconfig.core.file_access import MAX_SIZE, read_contents, relative_path
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.document import Document
-from dsconfig.launch.find_jobs import jobs_of_launch_file
+from dsconfig.launch.find_jobs import jobs_of_launch_file, world_size_from_accelerate_file
 from dsconfig.launch.hostfile import Hostfile, parse_slot_filter, read_hostfile
-from dsconfig.launch.jobs_of_script import launchers_without_config
+from dsconfig.launch.jobs_of_script import deepspeed_commands_of_factory, launchers_without_config
 from dsconfig.launch.launch_commands import RANK_VARIABLES, STARTS_PROCESSES
 from dsconfig.launch.launch_file_formats import is_shell_script_name
 from dsconfig.launch.launched_job import LaunchedJob
@@ -48,6 +49,7 @@ def find_launcher_problems(job: LaunchedJob) -> Iterator[LauncherProblem]:
         yield from _deepspeed_rendezvous_problems(launcher, hostfile)
     else:
         yield from _too_few_visible_devices(launcher)
+        yield from _idle_visible_devices(job, launcher)
         yield from _torchrun_rendezvous_problems(launcher)
 
 
@@ -63,13 +65,14 @@ def launcher_problems_in_script(script: Document) -> tuple[tuple[LaunchedJob, La
 @lru_cache(maxsize=8)
 def _cached_problems_in_script(script: Document, _: int) -> tuple[tuple[LaunchedJob, LauncherProblem], ...]:
     # Several rules ask for the problems of one kind each, in each class of releases.
-    jobs, ports = list(jobs_of_launch_file(script)), tuple[tuple[LaunchedJob, LauncherProblem], ...]()
+    jobs, others = list(jobs_of_launch_file(script)), list[tuple[LaunchedJob, LauncherProblem]]()
     if is_shell_script_name(script.name):
         lines = {job.line for job in jobs}
         launched = _launched_jobs(script)
         jobs += [job for job in launched if job.line not in lines]
-        ports = tuple(ports_used_twice(script.text, launched))
-    return (*((job, problem) for job in jobs for problem in find_launcher_problems(job)), *ports)
+        others += ports_used_twice(script.text, launched)
+        others += _factory_commands_without_torchrun(script)
+    return (*((job, problem) for job in jobs for problem in find_launcher_problems(job)), *others)
 
 
 def _launched_jobs(script: Document) -> list[LaunchedJob]:
@@ -238,6 +241,79 @@ def _one_process_for_several_gpus(job: LaunchedJob, launcher: LauncherCall) -> I
 
 
 _SEVERAL = 2
+
+
+_USES_OTHER_DEVICES = re.compile(
+    r"vllm|sglang|device_map|cuda:[1-9]|tensor_parallel|model_parallel|pipeline_parallel|device_count",
+    re.IGNORECASE,
+)
+"""Pattern of programs whose processes may use several GPUs each, or start others that do."""
+
+
+def _idle_visible_devices(job: LaunchedJob, launcher: LauncherCall) -> Iterator[LauncherProblem]:
+    """Yield a problem if torchrun or Accelerate starts fewer processes on one node than GPUs are visible.
+
+    A generation server of TRL may own the last GPU (`vllm_device`), so one idle GPU counts only without one.
+    """
+    devices, processes = launcher.visible_device_entries, job.world_size
+    processes = processes or world_size_from_accelerate_file(job)
+    if launcher.name == TORCHRUN and processes is None and _starts_default_process(job, launcher):
+        processes = 1
+    if devices is None or processes is None or processes >= len(devices):
+        return
+    flags = launcher.flags
+    nodes = [launcher.integer_flag(name) for name in ("nnodes", "num_machines") if name in flags]
+    if any(count != 1 for count in nodes) or flags.get("gpu_ids"):
+        return
+    text = _text_of_program(job)
+    if text is None:
+        return
+    is_other = _USES_OTHER_DEVICES.search(text) is not None
+    if is_other and (len(devices) - processes == 1 or "GRPO" not in text):
+        return
+    idle, flag = len(devices) - processes, "nproc_per_node" if launcher.name == TORCHRUN else "num_processes"
+    where = f"`--{flag}`" if flag in flags or launcher.name == TORCHRUN else f"`{flag}` of the launch file"
+    yield LauncherProblem(
+        "idle devices",
+        f"`CUDA_VISIBLE_DEVICES` makes {len(devices)} GPUs visible, but the command starts {processes}"
+        f" process{'es' * (processes > 1)}, each on one GPU: {idle} of them stay{'s' * (idle == 1)} idle",
+        f"set {where} to {len(devices)}",
+    )
+
+
+def _starts_default_process(job: LaunchedJob, launcher: LauncherCall) -> bool:
+    """Return whether torchrun starts its default of one process: torch distributed/run.py:get_args_parser."""
+    variables = (job.arguments or {}).get("ENV")
+    names = variables if isinstance(variables, dict) else {}
+    return "nproc_per_node" not in launcher.flags and not any(name.startswith("PET_") for name in names)
+
+
+_FACTORY_LAUNCHERS = ("FORCE_TORCHRUN", "USE_RAY", "USE_KT", "LOCAL_RANK")
+"""Variables with which LLaMA-Factory starts processes even for one GPU, or does not start them itself."""
+
+
+def _factory_commands_without_torchrun(script: Document) -> Iterator[tuple[LaunchedJob, LauncherProblem]]:
+    """Yield a problem for each `llamafactory-cli` command that trains with DeepSpeed on one visible GPU.
+
+    Source: llamafactory launcher.py:launch, hparams/parser.py:get_train_args.
+    """
+    for job in deepspeed_commands_of_factory(script):
+        variables = (job.arguments or {}).get("ENV")
+        variables = variables if isinstance(variables, dict) else {}
+        devices = LauncherCall("", visible_devices=str(variables.get("CUDA_VISIBLE_DEVICES", "")))
+        if len(devices.visible_device_entries or ()) != 1 or any(
+            name in variables for name in _FACTORY_LAUNCHERS
+        ):
+            continue
+        yield (
+            job,
+            LauncherProblem(
+                "no torchrun",
+                "`CUDA_VISIBLE_DEVICES` makes one GPU visible: `llamafactory-cli` then starts no torchrun, and"
+                " LLaMA-Factory rejects DeepSpeed without it",
+                "write `FORCE_TORCHRUN=1` before the command",
+            ),
+        )
 
 
 def _text_of_program(job: LaunchedJob) -> str | None:

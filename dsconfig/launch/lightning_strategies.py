@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from dsconfig.core.json_types import NamedTuple
+from dsconfig.core.version_ranges import parse_version_range
 from dsconfig.document import Document
 from dsconfig.launch.calls_of_program import ProgramCalls
 from dsconfig.launch.framework_configs import LIGHTNING_STRATEGIES
@@ -18,6 +19,7 @@ from dsconfig.launch.python.syntax_trees import (
     literal_value,
     parse_module,
 )
+from dsconfig.launch.requirements import find_requirements
 
 
 class LightningProblem(NamedTuple):
@@ -26,6 +28,10 @@ class LightningProblem(NamedTuple):
     line: int
     message: str
     help: str
+    since: str = ""
+    """First DeepSpeed release that behaves this way; empty for all releases."""
+    fixed_in_lightning: str = ""
+    """First version of Lightning without the problem; empty if every version has it."""
 
 
 def lightning_problems(program: Document) -> tuple[LightningProblem, ...]:
@@ -36,7 +42,13 @@ def lightning_problems(program: Document) -> tuple[LightningProblem, ...]:
     """
     if not program.name.endswith(".py") or program.is_in_program:
         return ()
-    return _cached_problems(program.name, program.text) if _WORDS.search(program.text) else ()
+    if not _WORDS.search(program.text):
+        return ()
+    return tuple(
+        each
+        for each in _cached_problems(program.name, program.text)
+        if not each.fixed_in_lightning or _is_older(program.name, each.fixed_in_lightning)
+    )
 
 
 _WORDS = re.compile(r"deepspeed_stage|DeepSpeedStrategy|strategy\s*=\s*[\"']deepspeed")
@@ -101,6 +113,8 @@ class _LightningCalls(ProgramCalls):
             yield from self._rejected_arguments(call, kind)
             if kind == "Trainer":
                 yield from self._several_optimizers(aliases)
+                if self._offloads_optimizer(strategy):
+                    yield from self._optimizer_that_cannot_be_offloaded(aliases)
 
     def _names_from_lightning(self) -> frozenset[str]:
         """Return the names that are imported from Lightning's packages."""
@@ -169,6 +183,14 @@ class _LightningCalls(ProgramCalls):
                 f"`precision` is {precision!r}, which Lightning rejects with a DeepSpeed strategy",
                 "use 32, 16 or bf16, or another strategy",
             )
+        elif precision in _TRUE_PRECISION:
+            mixed = str(precision).replace("true", "mixed")
+            yield LightningProblem(
+                call.lineno,
+                f'`precision` is "{precision}", which Lightning before {_TRUE_SINCE} rejects with a DeepSpeed strategy',
+                f'use "{mixed}", or Lightning {_TRUE_SINCE} or later',
+                fixed_in_lightning=_TRUE_SINCE,
+            )
         algorithm = literal_value(self._value_of(keyword_argument(call, "gradient_clip_algorithm"), call))
         if kind == "Trainer" and algorithm == "value":
             yield LightningProblem(
@@ -179,6 +201,54 @@ class _LightningCalls(ProgramCalls):
 
     def _several_optimizers(self, aliases: frozenset[str]) -> Iterator[LightningProblem]:
         """Yield a problem if the only module of the file returns several optimizers."""
+        for method in self._configure_optimizers_of_only_module(aliases):
+            returns = [each for each in ast.walk(method) if isinstance(each, ast.Return)]
+            counts = {_number_of_optimizers(each.value) for each in returns}
+            if len(counts) == 1 and (count := counts.pop()) >= _SEVERAL:
+                yield LightningProblem(
+                    returns[0].lineno,
+                    f"`configure_optimizers` returns {count} optimizers, but Lightning supports only one with"
+                    " DeepSpeed",
+                    "use one optimizer with several parameter groups, or another strategy",
+                )
+
+    def _offloads_optimizer(self, strategy: ast.expr | None) -> bool:
+        """Return whether a strategy certainly offloads the optimizer to the CPU, without a config of its own."""
+        name = literal_value(strategy)
+        if isinstance(name, str):
+            return name.endswith("_offload")
+        is_known = isinstance(strategy, ast.Call) and all(
+            each.arg not in (None, "config", "offload_optimizer_device") for each in strategy.keywords
+        )
+        return (
+            is_known
+            and isinstance(strategy, ast.Call)
+            and literal_value(keyword_argument(strategy, "offload_optimizer")) is True
+        )
+
+    def _optimizer_that_cannot_be_offloaded(self, aliases: frozenset[str]) -> Iterator[LightningProblem]:
+        """Yield a problem if the only module creates an optimizer for GPUs, or one that DeepSpeed did not write.
+
+        Sources: ops/adam/fused_adam.py:FusedAdam, whose kernel needs GPU tensors;
+        runtime/engine.py:DeepSpeedEngine._configure_optimizer, which rejects others since 0.8.3.
+        """
+        for method in self._configure_optimizers_of_only_module(aliases):
+            calls = [each for each in ast.walk(method) if isinstance(each, ast.Call)]
+            created = [each for each in calls if called_function_name(each) in _OPTIMIZERS_FOR_GPU]
+            if len(created) != 1 or any("CPU" in called_function_name(each) for each in calls):
+                continue
+            name = called_function_name(created[0])
+            is_fused = name == "FusedAdam"
+            yield LightningProblem(
+                created[0].lineno,
+                f"`configure_optimizers` creates `{name}`, but the strategy offloads the optimizer to the CPU, where "
+                + ("it cannot run" if is_fused else "DeepSpeed accepts only its own optimizers"),
+                "use `deepspeed.ops.adam.DeepSpeedCPUAdam`, or a strategy without offloading",
+                "" if is_fused else "0.8.3",
+            )
+
+    def _configure_optimizers_of_only_module(self, aliases: frozenset[str]) -> Iterator[ast.FunctionDef]:
+        """Yield the method `configure_optimizers` of the file's module, if the file has only one."""
         modules = [
             node
             for node in self.module.nodes
@@ -190,17 +260,23 @@ class _LightningCalls(ProgramCalls):
         ]
         for node in modules if len(modules) == 1 else ():
             for method in node.body:
-                if not isinstance(method, ast.FunctionDef) or method.name != "configure_optimizers":
-                    continue
-                returns = [each for each in ast.walk(method) if isinstance(each, ast.Return)]
-                counts = {_number_of_optimizers(each.value) for each in returns}
-                if len(counts) == 1 and (count := counts.pop()) >= _SEVERAL:
-                    yield LightningProblem(
-                        returns[0].lineno,
-                        f"`configure_optimizers` returns {count} optimizers, but Lightning supports only one with"
-                        " DeepSpeed",
-                        "use one optimizer with several parameter groups, or another strategy",
-                    )
+                if isinstance(method, ast.FunctionDef) and method.name == "configure_optimizers":
+                    yield method
+
+
+_OPTIMIZERS_FOR_GPU = frozenset({"FusedAdam", "Adam", "AdamW", "SGD", "RMSprop", "Adagrad", "NAdam", "RAdam"})
+_TRUE_PRECISION, _TRUE_SINCE = frozenset({"16-true", "bf16-true"}), "2.1"
+"""Precisions that a DeepSpeed strategy accepts since this version of Lightning."""
+
+
+def _is_older(program: str, version: str) -> bool:
+    """Return whether the requirements near a program allow only versions of Lightning that are older."""
+    for package in ("lightning", "pytorch-lightning", "lightning-fabric"):
+        requirements = find_requirements(package, program)
+        agreed = requirements and requirements.agreed_requirement
+        if agreed:
+            return parse_version_range(agreed.specifier).is_within(parse_version_range(f"<{version}"))
+    return False
 
 
 _RENAMED_ARGUMENTS = {

@@ -26,7 +26,17 @@ def locate_jobs(host: Document) -> list[LocatedConfig]:
     for number, job in enumerate(jobs):
         if job.identity not in distinct:
             distinct[job.identity] = locate_config_of_job(job)._replace(job_number=number)
-    return list(distinct.values())
+    located = list(distinct.values())
+    # Jobs of launch files that the script passes on are about those files, not about the script's own commands.
+    if all(each.job is not None and each.job.started_by for each in located) and _has_launcher_problems(host):
+        located.append(LocatedConfig(host, host, "file"))
+    return located
+
+
+def _has_launcher_problems(script: Document) -> bool:
+    from dsconfig.launch.launcher_checks import has_launcher_problems
+
+    return has_launcher_problems(script)
 
 
 def locate_again(host: Document, job_number: int) -> LocatedConfig:

@@ -20,6 +20,8 @@ Kind: TypeAlias = Literal[
     "misplaced flag",
     "no launcher",
     "port",
+    "idle devices",
+    "no torchrun",
 ]
 
 

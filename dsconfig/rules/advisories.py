@@ -1,13 +1,16 @@
-"""Known defects of released versions that apply to a job; the table is `advisories.json`."""
+"""Known defects of released versions that apply to a job (`advisories.json`), and versions that the Trainer rejects."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from dsconfig.core.diagnostic import EffectName
+from dsconfig.core.version_ranges import parse_version_range
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding
+from dsconfig.job.consumers.consumer_versions import minimum_accelerate_version, minimum_deepspeed_release
 from dsconfig.rules._advisory_table import advisory_findings, last_affected_release
+from dsconfig.rules._job_programs import program_versions
 
 _SOURCE = "dsconfig/rules/advisories.json, which names the source of each entry"
 
@@ -85,3 +88,58 @@ def incompatible_versions(ctx: Context) -> Iterator[Finding]:
     """
     if ctx.is_in_repository:
         yield from advisory_findings(ctx, *_ALL, is_about_settings=False)
+
+
+@rule(
+    "DSC874",
+    effect="crashes",
+    until="0.9.2",
+    source="transformers integrations/deepspeed.py:HfDeepSpeedConfig.__init__",
+)
+def deepspeed_older_than_trainer_requires(ctx: Context) -> Iterator[Finding]:
+    """The DeepSpeed release is older than the Trainer of this version of Transformers requires.
+
+    The Trainer compares the installed versions with a table when it loads the config, and raises "deepspeed>=0.9.3
+    is required for a normal functioning of this module". Install scripts that pin DeepSpeed but not Transformers
+    run into this.
+
+    Bad, read by transformers==4.31.0, release 0.8.3:
+
+        {"train_batch_size": "auto", "zero_optimization": {"stage": 2}}
+
+    Good, read by transformers==4.30.2, release 0.8.3:
+
+        {"train_batch_size": "auto", "zero_optimization": {"stage": 2}}
+    """
+    if ctx.consumer != "transformers" or ctx.version is None:
+        return
+    least = minimum_deepspeed_release(ctx.consumer, ctx.version)
+    if least is not None and ctx.before(least):
+        yield ctx.at(
+            (),
+            f"the Trainer of Transformers {ctx.version} requires DeepSpeed {least} or newer, not {ctx.release_name}",
+            help=f"upgrade DeepSpeed to {least} or later, or use an older Transformers",
+        )
+
+
+@rule("DSC875", effect="crashes", source="transformers integrations/deepspeed.py:HfDeepSpeedConfig.__init__")
+def accelerate_older_than_trainer_requires(ctx: Context) -> Iterator[Finding]:
+    """The repository requires an Accelerate that is older than the Trainer of its Transformers requires.
+
+    The Trainer compares the installed versions with a table when it loads the config, and raises "accelerate>=0.26.0
+    is required for a normal functioning of this module". It is reported only if the requirements of the repository
+    allow older versions alone.
+
+    Good, read by transformers:
+
+        {"train_batch_size": "auto", "zero_optimization": {"stage": 2}}
+    """
+    if ctx.consumer != "transformers" or ctx.version is None or not ctx.is_in_repository:
+        return
+    least, known = minimum_accelerate_version(ctx.version), program_versions(ctx, "accelerate")
+    if least is not None and known is not None and known.versions.is_within(parse_version_range(f"<{least}")):
+        yield ctx.at(
+            (),
+            f"the Trainer of Transformers {ctx.version} requires Accelerate {least} or newer, not {known.text}",
+            help=f"upgrade Accelerate to {least} or later, or use an older Transformers",
+        )

@@ -29,8 +29,28 @@ REJECTED = [
     (IMPORT + "pl.Trainer(strategy=DeepSpeedStrategy(cpu_offload=True))", "`offload_optimizer=True`"),
     (IMPORT + MODULE.format("[opt_g, opt_d], []") + "pl.Trainer(strategy='deepspeed')", "one optimizer with"),
     (IMPORT + MODULE.format("opt_g, opt_d") + "pl.Trainer(strategy='deepspeed')", "one optimizer with"),
+    (
+        IMPORT
+        + MODULE.format("FusedAdam(self.parameters())")
+        + "pl.Trainer(strategy='deepspeed_stage_2_offload')",
+        "DeepSpeedCPUAdam",
+    ),
+    (
+        IMPORT
+        + MODULE.format("torch.optim.AdamW(self.parameters())")
+        + "pl.Trainer(strategy=DeepSpeedStrategy(stage=2, offload_optimizer=True))",
+        "DeepSpeedCPUAdam",
+    ),
 ]
 ACCEPTED = [
+    IMPORT
+    + MODULE.format("DeepSpeedCPUAdam(self.parameters())")
+    + "pl.Trainer(strategy='deepspeed_stage_3_offload')",
+    IMPORT + MODULE.format("FusedAdam(self.parameters())") + "pl.Trainer(strategy='deepspeed_stage_3')",
+    IMPORT
+    + MODULE.format("AdamW(self.parameters())")
+    + "pl.Trainer(strategy=DeepSpeedStrategy(offload_optimizer=True, config={}))",
+    FABRIC + "Fabric(strategy='deepspeed', precision='bf16-true')",
     IMPORT + "pl.Trainer(strategy='deepspeed_stage_3_offload_nvme', accelerator='auto', precision='bf16')",
     FABRIC + "Fabric(strategy='deepspeed_stage_1_offload')",
     IMPORT
@@ -58,3 +78,15 @@ def test_rejected(empty_repository: Path, source: str, advice: str) -> None:
 def test_accepted(empty_repository: Path, source: str) -> None:
     (empty_repository / "train.py").write_text(source + "\n")
     assert not is_config_file("train.py")
+
+
+@pytest.mark.parametrize(
+    ("requirement", "count"), [("lightning==2.0.9", 1), ("pytorch-lightning>=2.1", 0), ("lightning", 0)]
+)
+def test_true_precision_by_version(empty_repository: Path, requirement: str, count: int) -> None:
+    (empty_repository / "requirements.txt").write_text(requirement + "\n")
+    source = FABRIC + "Fabric(strategy='deepspeed_stage_2', precision='bf16-true')\n"
+    (empty_repository / "train.py").write_text(source)
+    codes = [each.code for each in check("train.py", target="0.9.1")] if count else []
+    assert codes == ["DSC870"] * count
+    assert is_config_file("train.py") == bool(count)

@@ -219,6 +219,7 @@ Source: transformers integrations/deepspeed.py, deepspeed_optim_sched and HfTrai
 COMPARED_ARGUMENTS = SCHEDULE_ARGUMENTS | {
     "generation_batch_size",
     "num_generations",
+    "load_best_model_at_end",
     "resume_from_checkpoint",
     "resume_only_model",
     "save_only_model",

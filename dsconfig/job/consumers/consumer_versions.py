@@ -188,25 +188,35 @@ CHANGES = (
 """Changes of each consumer, oldest first."""
 
 _LEAST_DEEPSPEED = (
-    ("4.6", "0.3.16"), ("4.9", "0.4.3"), ("4.12", "0.5.3"), ("4.16", "0.5.7"), ("4.18", "0.6.0"), ("4.20", "0.6.5"),
-    ("4.28", "0.8.3"), ("4.31", "0.9.3"),
+    ("4.6", "0.3.16"), ("4.7", "0.4.0"), ("4.9", "0.4.3"), ("4.10", "0.5.1"), ("4.11", "0.5.3"), ("4.13", "0.5.7"),
+    ("4.17", "0.5.9"), ("4.18", "0.6.0"), ("4.19", "0.6.4"), ("4.20", "0.6.5"), ("4.28", "0.8.3"), ("4.31", "0.9.3"),
 )  # fmt: skip
 """Versions of Transformers, oldest first, and the oldest DeepSpeed with which the Trainer starts.
 
 Source: transformers dependency_versions_table.py, checked by integrations/deepspeed.py:HfDeepSpeedConfig.__init__.
 """
+_LEAST_ACCELERATE = (
+    ("4.30", "0.20.2"), ("4.31", "0.20.3"), ("4.38", "0.21.0"), ("4.45", "0.26.0"), ("5.0", "1.1.0"),
+)  # fmt: skip
+"""Versions of Transformers, oldest first, and an Accelerate below which the Trainer does not start with DeepSpeed."""
 
 
 def minimum_deepspeed_release(consumer: str, version: str | None) -> str | None:
     """Return the oldest DeepSpeed release that a consumer version supports, or None if it states no minimum."""
-    if consumer != "transformers":
-        return None
-    limits = [
-        limit
-        for since, limit in _LEAST_DEEPSPEED
-        if version is None or version_tuple(version) >= version_tuple(since)
+    return _minimum_version(_LEAST_DEEPSPEED, version) if consumer == "transformers" else None
+
+
+def minimum_accelerate_version(version: str | None) -> str | None:
+    """Return the oldest Accelerate with which the Trainer of a version of Transformers starts DeepSpeed, or None."""
+    return _minimum_version(_LEAST_ACCELERATE, version)
+
+
+def _minimum_version(limits: tuple[tuple[str, str], ...], version: str | None) -> str | None:
+    """Return the limit of the last row whose version is not newer than `version`; None is the newest version."""
+    reached = [
+        limit for since, limit in limits if version is None or version_tuple(version) >= version_tuple(since)
     ]
-    return limits[-1] if limits else None
+    return reached[-1] if reached else None
 
 
 NEWEST_READ = {"transformers": "5.24.0", "accelerate": "1.15.0"}

@@ -62,11 +62,11 @@ _WRAPPERS = frozenset(("exec", "nohup", "sudo", "command", "builtin", "setsid", 
 """Wrapper commands, which run the command after them unchanged."""
 _LAUNCHER_VARIABLES = (
     *("NPROC_PER_NODE", "NNODES", "CUDA_VISIBLE_DEVICES", "PET_NPROC_PER_NODE", "PET_NNODES"),
-    *("RANK", "LOCAL_RANK", "WORLD_SIZE"),
+    *("RANK", "LOCAL_RANK", "WORLD_SIZE", "FORCE_TORCHRUN", "USE_RAY", "USE_KT"),
     *("SLURM_NTASKS", "SLURM_NTASKS_PER_NODE", "SLURM_NNODES", "SLURM_GPUS_ON_NODE"),
     *("PET_MASTER_ADDR", NODE_GPUS, MPI_WORKERS, MPI_SLOTS, *ALLOCATOR_VARIABLES),
 )
-"""Variables that launchers and torch's allocator read."""
+"""Variables that launchers, LLaMA-Factory's among them, and torch's allocator read."""
 _OUTPUT_ASSIGNMENT = re.compile(r"\w+=\"?\$\((.*)\)\"?", re.DOTALL)
 """Pattern of an assignment of a command's output."""
 _HARMLESS = re.compile(

@@ -8,11 +8,13 @@ from dsconfig.core.diagnostic import Fix, SetValue
 from dsconfig.core.wording import quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding, SkipRule
+from dsconfig.job.consumers.consumer_versions import version_tuple
 from dsconfig.launch.find_jobs import job_of_launch_file
 from dsconfig.launch.framework_checks import FailedFrameworkCheck, failed_framework_checks
 from dsconfig.launch.hostfile import span_of_line
 from dsconfig.launch.launched_job import LaunchedJob
 from dsconfig.launch.lightning_strategies import lightning_problems
+from dsconfig.rules._effective_values import effective_stage, stage_path
 from dsconfig.rules._job_programs import consumer_label
 from dsconfig.rules._suggest_section import format_key
 from dsconfig.rules.consumers.program_calls import first_uses
@@ -107,19 +109,96 @@ def checkpoints_without_optimizer_states(ctx: Context) -> Iterator[Finding]:
     if ctx.consumer != "transformers" or ctx.arguments is None or not ctx.uses_plugin:
         return
     given = ctx.arguments.explicit
-    resume = given.get("resume_from_checkpoint")
-    resumes = bool(resume) and resume not in ("False", "None", "no")
     if given.get("save_only_model") is not True or given.get("resume_only_model") is True:
         return
-    location = "the job" if resumes else next((use.location for use in first_uses(ctx, "resume")), "")
-    if location:
+    if resuming := _resuming_code(ctx):
         yield ctx.at(
             "zero_optimization",
-            f"{location} resumes from a checkpoint, but `save_only_model` leaves out the states from which DeepSpeed"
+            f"{resuming} resumes from a checkpoint, but `save_only_model` leaves out the states from which DeepSpeed"
             " resumes",
             help="remove `save_only_model`, or do not resume",
             part="key",
         )
+
+
+def _resuming_code(ctx: Context) -> str:
+    """Return what resumes from a checkpoint: the job's argument, or a line of its program; empty if nothing does."""
+    resume = None if ctx.arguments is None else ctx.arguments.explicit.get("resume_from_checkpoint")
+    if bool(resume) and resume not in ("False", "None", "no"):
+        return "the job"
+    return next((use.location for use in first_uses(ctx, "resume")), "")
+
+
+@rule("DSC876", effect="altered", source="transformers 4.31 trainer.py:Trainer._load_optimizer_and_scheduler")
+def schedule_lost_on_resume(ctx: Context) -> Iterator[Finding]:
+    """The job resumes from a checkpoint in which the Trainer did not save the learning-rate schedule.
+
+    Without a section `scheduler` the Trainer creates the schedule itself. Transformers 4.30 to 4.33.2 leaves saving it
+    to DeepSpeed, which does not know this schedule: a resumed job begins with the warmup again, and the learning rate
+    jumps. Later versions save and load `scheduler.pt`. Checkpoints of the affected versions lack the file.
+
+    Bad, read by transformers==4.31.0:
+
+        {"base_model": "m", "datasets": [], "micro_batch_size": 1, "resume_from_checkpoint": "out/checkpoint-100",
+        "deepspeed": {"train_batch_size": "auto", "zero_optimization": {"stage": 2}}}
+
+    Good, read by transformers==4.33.3:
+
+        {"base_model": "m", "datasets": [], "micro_batch_size": 1, "resume_from_checkpoint": "out/checkpoint-100",
+        "deepspeed": {"train_batch_size": "auto", "zero_optimization": {"stage": 2}}}
+    """
+    if ctx.consumer != "transformers" or ctx.version is None or not ctx.uses_plugin:
+        return
+    if not _SCHEDULE_UNSAVED <= version_tuple(ctx.version) < _SCHEDULE_SAVED:
+        return
+    # With an optimizer alone, these versions reject the config: DSC811.
+    if "scheduler" in ctx.data or "optimizer" in ctx.data:
+        return
+    if resuming := _resuming_code(ctx):
+        yield ctx.at(
+            (),
+            f"{resuming} resumes from a checkpoint, but Transformers {ctx.version} neither saves nor loads the schedule"
+            " of the Trainer with DeepSpeed: the learning rate starts anew",
+            help="use Transformers 4.33.3 or newer, or add `scheduler` to the config",
+        )
+
+
+_SCHEDULE_UNSAVED, _SCHEDULE_SAVED = (4, 30, 0), (4, 33, 3)
+"""First versions of Transformers without and with a saved schedule."""
+
+
+@rule("DSC877", effect="crashes", source="transformers 4.18 trainer.py:Trainer.train")
+def best_model_loaded_into_partitions(ctx: Context) -> Iterator[Finding]:
+    """`load_best_model_at_end` fails at stage 3 before Transformers 4.20.
+
+    Before 4.13 the Trainer loads whole weights into a partitioned model at the end of training, and stops with "size
+    mismatch". Versions 4.13 to 4.19 create a second engine around the same model, whose parameters still have the
+    hooks of the first one. The checkpoints are complete, so nothing is lost if the best one is loaded separately.
+
+    Bad, read by transformers==4.18.0:
+
+        {"base_model": "m", "datasets": [], "micro_batch_size": 1, "load_best_model_at_end": true,
+        "deepspeed": {"train_batch_size": "auto", "zero_optimization": {"stage": 3}}}
+
+    Good, read by transformers==4.20.0:
+
+        {"base_model": "m", "datasets": [], "micro_batch_size": 1, "load_best_model_at_end": true,
+        "deepspeed": {"train_batch_size": "auto", "zero_optimization": {"stage": 3}}}
+    """
+    if ctx.consumer != "transformers" or ctx.version is None or ctx.arguments is None:
+        return
+    if version_tuple(ctx.version) >= _BEST_MODEL_LOADED or effective_stage(ctx) != _PARTITIONED:
+        return
+    if ctx.arguments.explicit.get("load_best_model_at_end") in (True, "True", "true"):
+        yield ctx.at(
+            stage_path(ctx),
+            f"the job sets `load_best_model_at_end`, but Transformers {ctx.version} cannot load the best model into one"
+            " that stage 3 has partitioned",
+            help="use Transformers 4.20 or newer, or leave out the argument and load the best checkpoint afterwards",
+        )
+
+
+_BEST_MODEL_LOADED, _PARTITIONED = (4, 20, 0), 3
 
 
 # Settings that the program of a launch file rejects before it passes the config to DeepSpeed.
@@ -180,13 +259,16 @@ def lightning_strategy_rejected(ctx: Context) -> Iterator[Finding]:
 
     Lightning knows a fixed list of strategy names, such as "deepspeed_stage_2_offload"; other combinations need a
     `DeepSpeedStrategy`. With DeepSpeed it requires CUDA GPUs, rejects double precision and clipping by value, and
-    supports one optimizer only. dsconfig reports this only if the values are in the same Python file.
+    supports one optimizer only. An offloaded optimizer has to be `DeepSpeedCPUAdam`, not `FusedAdam` or, since
+    DeepSpeed 0.8.3, one of PyTorch. dsconfig reports this only if the values are in the same Python file.
 
     Good:
 
         {"train_batch_size": 8}
     """
     for problem in lightning_problems(ctx.document):
+        if problem.since and ctx.before(problem.since):
+            continue
         yield ctx.at((), problem.message, help=problem.help)._replace(
             span=span_of_line(ctx.document.text, problem.line)
         )

@@ -204,6 +204,38 @@ def several_gpus_without_launcher(ctx: Context) -> Iterator[Finding]:
     yield from _launcher_findings(ctx, "no launcher")
 
 
+@rule("DSC814", effect="wasteful", source="torch distributed/run.py", reads="job")
+def fewer_processes_than_visible_devices(ctx: Context) -> Iterator[Finding]:
+    """A launcher starts fewer processes than `CUDA_VISIBLE_DEVICES` shows GPUs.
+
+    DeepSpeed uses one GPU for each process. `torchrun` starts one process unless `--nproc_per_node` says otherwise, and
+    `accelerate launch` as many as `num_processes` of its launch file, whatever the variable says. The other GPUs stay
+    idle, and the first ones run out of memory earlier. dsconfig reports this only if it can read the program, and
+    nothing in it points to processes with several GPUs or to a server for generation.
+
+    Good:
+
+        {"resources": {"accelerators": "A100:8"},
+        "run": "CUDA_VISIBLE_DEVICES=0,1 torchrun --nproc_per_node 2 train.py --deepspeed_config ds.json"}
+    """
+    yield from _launcher_findings(ctx, "idle devices")
+
+
+@rule("DSC816", effect="crashes", source="llamafactory hparams/parser.py:get_train_args", reads="job")
+def factory_without_torchrun(ctx: Context) -> Iterator[Finding]:
+    """`llamafactory-cli` starts DeepSpeed training on one visible GPU without `FORCE_TORCHRUN=1`.
+
+    The command starts torchrun only if several GPUs are visible or the variable is set. For a single process
+    LLaMA-Factory raises "Please use `FORCE_TORCHRUN=1` to launch DeepSpeed training".
+
+    Good:
+
+        {"resources": {"accelerators": "A100:8"},
+        "run": "FORCE_TORCHRUN=1 CUDA_VISIBLE_DEVICES=0 llamafactory-cli train sft.yaml"}
+    """
+    yield from _launcher_findings(ctx, "no torchrun")
+
+
 @rule("DSC873", effect="crashes", source="launcher/runner.py:parse_args", reads="job")
 def port_used_twice(ctx: Context) -> Iterator[Finding]:
     """Two commands of a script run at the same time on one machine and use the same port.
