@@ -34,6 +34,12 @@ STREAMS = {
 Stage 3 gathers on `__allgather_stream` (zero/partitioned_param_coordinator.py), and reduces on
 `reduce_and_partition_stream` (zero/stage3.py) or, with `overlap_comm`, `reduction_stream` (zero/stage_1_and_2.py).
 """
+DEFERRED_STREAM = "gather"
+"""Stream whose freed blocks the next allocation on it cannot use.
+
+`free_param` (zero/partition_parameters.py) records the compute stream on a gathered parameter, so torch reuses the
+block only when the computation has ended. The host issues the next gather before that.
+"""
 
 
 class SegmentBlock:
@@ -52,10 +58,10 @@ class SegmentBlock:
 class BlockPool:
     """The free blocks of one stream and size class, sorted by size and then by the order of their release."""
 
-    __slots__ = ("blocks", "is_small", "tail")
+    __slots__ = ("blocks", "is_deferred", "is_small", "tail")
 
-    def __init__(self, is_small: bool) -> None:
-        self.is_small = is_small
+    def __init__(self, is_small: bool, is_deferred: bool = False) -> None:
+        self.is_small, self.is_deferred = is_small, is_deferred
         self.blocks: list[tuple[int, int, SegmentBlock]] = []
         """Free blocks with their sizes and their positions in the order of frees."""
         self.tail: SegmentBlock | None = None
@@ -80,11 +86,16 @@ class CachingAllocator:
     """The segments and blocks of torch's caching allocator on one device.
 
     `capacity` limits the bytes of all segments, unless it is None. With `expandable` (`expandable_segments`), segments
-    grow, so that free blocks of neighboring allocations merge.
+    grow, so that free blocks of neighboring allocations merge. With `defers`, the next allocation on `DEFERRED_STREAM`
+    finds the blocks that were freed since the last one still in use.
     """
 
-    def __init__(self, capacity: int | None = None, *, expandable: bool = False) -> None:
-        self.capacity, self.expandable = capacity, expandable
+    def __init__(
+        self, capacity: int | None = None, *, expandable: bool = False, defers: bool = False
+    ) -> None:
+        self.capacity, self.expandable, self.defers = capacity, expandable, defers
+        self.deferred: list[SegmentBlock] = []
+        """Freed blocks of `DEFERRED_STREAM` that wait for its next allocation."""
         self.reserved = self.peak_reserved = self.allocated = self.peak_allocated = 0
         self.retries = 0
         """Number of times that all cached segments were released to make room."""
@@ -134,12 +145,15 @@ class CachingAllocator:
             sizes[count].append(block)
         else:
             sizes[count] = [block]
+        if self.deferred and pool.is_deferred:
+            self._return_deferred()
 
     def _pools_of_term(self, name: str) -> tuple[BlockPool, BlockPool]:
         """Return the block pools of the stream that allocates the term `name`."""
         stream = STREAMS.get(name, "")
         if stream not in self.pools:
-            self.pools[stream] = (BlockPool(is_small=False), BlockPool(is_small=True))
+            is_deferred = stream == DEFERRED_STREAM
+            self.pools[stream] = (BlockPool(False, is_deferred), BlockPool(True, is_deferred))
         self.pools_of_term[name] = self.pools[stream]
         return self.pools[stream]
 
@@ -192,7 +206,8 @@ class CachingAllocator:
         self.peak_reserved = max(self.peak_reserved, self.reserved)
 
     def release_cached(self) -> None:
-        """Return unused segments to the driver, as `torch.cuda.empty_cache` does."""
+        """Return unused segments to the driver, as `torch.cuda.empty_cache` does, once no stream uses them."""
+        self._return_deferred()
         for pool in (pool for pools in self.pools.values() for pool in pools):
             for _, _, block in list(pool.blocks):
                 is_last = block.next is None and (self.expandable or block.previous is None)
@@ -217,6 +232,14 @@ class CachingAllocator:
             pool.tail = remainder
         self._number += 1
         pool.add(remainder, self._number)
+
+    def free_all(self) -> None:
+        """Free all blocks of all terms."""
+        for blocks in (blocks for sizes in self.live.values() for blocks in sizes.values()):
+            for block in blocks:
+                self._free_block(block)
+        self.live.clear()
+        self._return_deferred()
 
     def free(self, name: str, count: int) -> None:
         """Free `count` bytes of a term: the block of exactly that size, or else the oldest blocks."""
@@ -245,10 +268,19 @@ class CachingAllocator:
             if size > count:
                 self.allocate(name, size - count)
 
-    def _free_block(self, block: SegmentBlock) -> None:
-        """Free a block and merge it with free neighbors."""
-        self.allocated -= block.size
+    def _return_deferred(self) -> None:
+        waiting, self.deferred = self.deferred, []
+        for block in waiting:
+            self._free_block(block, was_deferred=True)
+
+    def _free_block(self, block: SegmentBlock, was_deferred: bool = False) -> None:
+        """Free a block and merge it with free neighbors, or defer that until its stream allocates again."""
         pool, previous, following = block.pool, block.previous, block.next
+        if not was_deferred:
+            self.allocated -= block.size
+            if pool.is_deferred and self.defers:
+                self.deferred.append(block)
+                return
         if previous is not None and previous.is_free:
             pool.remove(previous)
             block.size += previous.size
@@ -284,10 +316,18 @@ def simulate_reserved_memory(
     capacity: int | None = None,
     *,
     expandable: bool = False,
+    defers: bool = False,
+    load: Sequence[AllocationEvent] = (),
 ) -> ReservedMemory | None:
-    """Simulate training steps on top of the memory at rest; return None if they exceed the capacity."""
-    allocator = CachingAllocator(capacity, expandable=expandable)
+    """Simulate training steps on top of the memory at rest; return None if they exceed the capacity.
+
+    `load`: allocations while the model is loaded, whose segments stay cached.
+    """
+    allocator = CachingAllocator(capacity, expandable=expandable, defers=defers)
     try:
+        allocator.run(load)
+        allocator.free_all()
+        allocator.peak_allocated = 0
         allocator.run(at_rest)
         for step in steps:
             allocator.run(step)

@@ -7,10 +7,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.memory.caching_allocator import simulate_reserved_memory
+from dsconfig.memory.engines.base_engine import BUILT
 from dsconfig.memory.verdict import ACTIVATION_TERMS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from dsconfig.core.json_types import JsonObject
     from dsconfig.memory.caching_allocator import AllocationEvent, ReservedMemory
@@ -62,6 +63,10 @@ def relative_lengths(samples: int) -> tuple[float, ...]:
     """
     spread = ((number * GOLDEN) % 1 for number in range(1, VARIED_STEPS))
     return (*(SHORTEST + (1 - SHORTEST) * share ** (1 / samples) for share in spread), 1.0)
+
+
+LOAD = "load: "
+"""Prefix of the terms of allocations during initialization."""
 
 
 class DeviceOverhead(NamedTuple):
@@ -121,6 +126,8 @@ class DeviceUsage:
     overheads: tuple[DeviceOverhead, ...]
     at_rest: Sequence[AllocationEvent]
     step: Sequence[AllocationEvent]
+    load: Sequence[AllocationEvent] = ()
+    """Allocations during initialization whose segments stay cached, all of them on the default stream."""
     lengths: tuple[float, ...] = ()
     """Sequence lengths of successive steps relative to the longest, or empty if all are equally long."""
     is_expandable: bool = False
@@ -129,24 +136,30 @@ class DeviceUsage:
     @cached_property
     def equal_steps(self) -> ReservedMemory:
         """Memory that torch reserves, without a limit, if all sequences are equally long."""
-        steps = [self.step] * EQUAL_STEPS
-        result = simulate_reserved_memory(self.at_rest, steps, expandable=self.is_expandable)
-        assert result is not None
-        return result
+        return self._reserve([self.step] * EQUAL_STEPS)
 
     @cached_property
     def unlimited(self) -> ReservedMemory:
         """Memory that torch reserves if the GPU sets no limit."""
         if not self.lengths:
             return self.equal_steps
-        result = simulate_reserved_memory(self.at_rest, self._steps(), expandable=self.is_expandable)
-        assert result is not None
+        result = self._reserve(self._steps())
         return result if result.reserved > self.equal_steps.reserved else self.equal_steps
 
     @cached_property
     def expandable(self) -> ReservedMemory:
-        """Memory that torch reserves with `expandable_segments`."""
-        result = simulate_reserved_memory(self.at_rest, self._steps(), expandable=True)
+        """Memory that torch reserves with `expandable_segments` if every freed block can be used again at once."""
+        certain = [
+            event for event in self.load if event[0] != LOAD + BUILT
+        ]  # scripts build models differently
+        result = simulate_reserved_memory(self.at_rest, self._steps(), expandable=True, load=certain)
+        assert result is not None
+        return result
+
+    def _reserve(self, steps: Iterable[Sequence[AllocationEvent]]) -> ReservedMemory:
+        result = simulate_reserved_memory(
+            self.at_rest, steps, expandable=self.is_expandable, defers=True, load=self.load
+        )
         assert result is not None
         return result
 
@@ -197,7 +210,10 @@ class DeviceUsage:
         expandable = expandable or self.is_expandable
         return (
             room > 0
-            and simulate_reserved_memory(self.at_rest, self._steps(), room, expandable=expandable) is not None
+            and simulate_reserved_memory(
+                self.at_rest, self._steps(), room, expandable=expandable, defers=True, load=self.load
+            )
+            is not None
         )
 
     def to_dict(self) -> JsonObject:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.memory.advice import MemoryAdvice, advice_for
-from dsconfig.memory.device_overhead import DeviceUsage, overheads_of, relative_lengths
+from dsconfig.memory.device_overhead import LOAD, DeviceUsage, overheads_of, relative_lengths
 from dsconfig.memory.engines.base_engine import CONSOLIDATED, PINNED, SAVE, WEIGHTS
 from dsconfig.memory.engines.select_engine import select_engine
 from dsconfig.memory.memory_ledger import (
@@ -355,7 +355,11 @@ def simulate(
         )
     reject_run(setup, tape, batch.gradient_checkpointing)
     engine = select_engine(setup, tape, ledger)
+    # Only with offloaded parameters the optimizer does not empty torch's cache (`defragment` in zero/utils.py).
+    if records_events and setup.offloads_params:
+        ledger.rank.events = ledger.rank.load_events
     engine.load()
+    ledger.rank.events = None
     ledger.allocate_briefly(PINNED, engine.pinned_padding() if setup.has_separate_host else 0, host=True)
     ledger.reset()
     ledger.enter(AT_REST)
@@ -522,5 +526,6 @@ def _device_usage(
         overheads_of(engine.setup, arch, batch),
         events[: pool.step_start],
         events[pool.step_start :],
+        [(LOAD + name, count) for name, count in pool.load_events],
         relative_lengths(batch.micro_batch_size) if batch.has_varied_lengths else (),
     )

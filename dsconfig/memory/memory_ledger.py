@@ -31,7 +31,7 @@ class PhasePeak(NamedTuple):
 class MemoryPool:
     """The allocated bytes of one memory (a rank's or a host's) by term, and the peak of each phase."""
 
-    __slots__ = ("_top", "events", "limit", "live", "peaks", "phase", "step_start", "total")
+    __slots__ = ("_top", "events", "limit", "live", "load_events", "peaks", "phase", "step_start", "total")
 
     def __init__(self) -> None:
         self.phase, self.total, self._top = "load", 0, 0
@@ -41,6 +41,8 @@ class MemoryPool:
         self.peaks: dict[str, PhasePeak] = {}
         self.events: list[tuple[str, int]] | None = None
         """Allocations and releases (negative) by term, in order, or None if they are not recorded."""
+        self.load_events: list[tuple[str, int]] = []
+        """Allocations and releases while the model was loaded, if their segments stay cached."""
         self.step_start = 0
         """Number of events recorded before the step."""
 
@@ -204,7 +206,8 @@ TERMS = {
         "b·bucket, twice with overlap_comm at stages 1 and 2; permanent at stage 3",
     ),
     "flattened bucket copy": TermDescription(
-        f"{ZERO}reduce_bucket_size", "b·elements of the bucket being reduced"
+        f"{ZERO}reduce_bucket_size",
+        "b·elements of the bucket being reduced; with offload (b + 8)·n/W of a gradient whose norm is computed",
     ),
     "Muon all-gather buffers": TermDescription(
         f"{ZERO}reduce_bucket_size",

@@ -71,7 +71,8 @@ class Engine:
             ledger.allocate(BUILT, itemsize * weight.numel, host=True)
             ledger.free(BUILT, built * weight.numel, host=True)
         ledger.free(BUILT, itemsize * self.total_numel, host=True)
-        ledger.allocate(WEIGHTS, itemsize * self.total_numel)
+        for weight in self.tape.weights:
+            ledger.allocate(WEIGHTS, itemsize * weight.numel)
         if not self.setup.optimizer.is_client:
             ledger.allocate(STATES, self.construction_state_bytes)
 

@@ -173,12 +173,12 @@ class DeepSpeedZeroOptimizerStage3(Engine):
                     )
         ledger.free(TEMPORARY, setup.master_itemsize * largest, host=setup.offloads_optimizer)
         self._allocate_gradients()
-        # Initialization ends with a gather of each parameter (measured).
-        largest_param = max(map(self.padded_numel, self.trainable), default=0)
-        ledger.allocate_briefly(
-            GATHERED,
-            setup.itemsize * largest_param * (2 if setup.quirks.single_param_is_gathered_into_copy else 1),
-        )
+        # Initialization ends with a gather of each parameter (`create_reduce_and_remove_grad_hooks`).
+        gathered_bytes = setup.itemsize * max(map(self.padded_numel, self.trainable), default=0)
+        ledger.allocate(GATHERED, gathered_bytes)
+        if setup.quirks.single_param_is_gathered_into_copy:
+            ledger.allocate_briefly(GATHERED, gathered_bytes)
+        ledger.free(GATHERED, gathered_bytes)
 
     def _before_partition(self) -> None:
         for feature in self.features:
@@ -510,10 +510,18 @@ class DeepSpeedZeroOptimizerStage3(Engine):
         """Copy this rank's shards of a bucket to the gradients of the optimizer (`partition_grads`)."""
         for feature in self.features:
             feature.after_reduce(weights)
+        setup = self.setup
         for weight in weights:
+            # `grad_buffer.to(grad_partition.device)` copies an offloaded shard back, which on a CPU is no copy.
+            copy_bytes = 0
+            if setup.offloads_optimizer and setup.has_separate_host:
+                copy_bytes = setup.grad_accum_itemsize * self.shard_numel(weight)
+            self.ledger.allocate(FLATTENED, copy_bytes)
             # Norm in fp64 (`_constant_buffered_norm2`).
-            if self.setup.offloads_optimizer and self.is_boundary:
-                self.ledger.allocate_briefly(TEMPORARY, 8 * min(self.shard_numel(weight), NORM_CHUNK))
+            if setup.offloads_optimizer and self.is_boundary:
+                norm_bytes = 8 * min(self.shard_numel(weight), NORM_CHUNK)
+                self.ledger.allocate_briefly(FLATTENED if copy_bytes else TEMPORARY, norm_bytes)
+            self.ledger.free(FLATTENED, copy_bytes)
             if weight in self.unbucketed_grads:
                 self.ledger.free(GRADIENTS, self.unbucketed_grads.pop(weight))
             for feature in self.features:
