@@ -65,6 +65,7 @@ parity: $(VENV)/.dev
 	$(BIN)/python -m tests.parity.literals --cases 500 --seed $(SEED)
 	$(BIN)/python -m tests.parity.elastic --seed $(SEED)
 	$(BIN)/python -m tests.parity.inference $(foreach r,$(RELEASES),--release $(r)) --cases 600 --seed $(SEED)
+	$(BIN)/python -m tests.parity.inference_calls $(foreach r,$(RELEASES),--release $(r)) --cases 300 --seed $(SEED)
 	$(BIN)/python -m tests.parity.handover
 	DSCONFIG_PARITY_ENGINE=1 $(BIN)/pytest tests/resolve/test_engine.py
 

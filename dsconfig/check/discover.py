@@ -277,7 +277,7 @@ def has_config_name(document: Document | None) -> bool:
 
 _STRATEGY = rb"deepspeed_stage|DeepSpeedStrategy"
 """Words of the Python sources that pass a DeepSpeed strategy to Lightning."""
-_WORDS = rb"zero_optimization|train_micro_batch_size_per_gpu|train_batch_size|" + _STRATEGY
+_WORDS = rb"zero_optimization|train_micro_batch_size_per_gpu|train_batch_size|init_inference|" + _STRATEGY
 """Words of which every Python source to check contains one; a search for them is far cheaper than parsing."""
 _IS_TEST = r"(?:^|/)(?:tests?/(?:.*/)?[^/]*|test_[^/]*|[^/]*_test|conftest)\.py$"
 """Names of tests, whose configs may be wrong on purpose: tests are checked if named, not as part of a folder."""
@@ -308,7 +308,7 @@ def _why_python_source_unread(path: str) -> str | None:
     return why_source_unread(data, path)
 
 
-_UNIQUE_WORDS = rb"zero_optimization|train_micro_batch_size_per_gpu"
+_UNIQUE_WORDS = rb"zero_optimization|train_micro_batch_size_per_gpu|init_inference"
 _AUTOTUNER_FOLDERS = r"(?:^|/)(?:autotuning/config_templates|autotuning_(?:exps|results))/"
 """Folders of the autotuner's templates and experiments (DeepSpeed's autotuning/constants.py)."""
 

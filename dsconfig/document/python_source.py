@@ -31,6 +31,7 @@ from dsconfig.document.located_tree import (
     TreeNode,
 )
 from dsconfig.document.text_edit import EditError, TextEdit
+from dsconfig.document.text_layout import entry_style_of, format_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -219,8 +220,8 @@ def make_path_unknown(value: Json, path: KeyPath) -> Json:
 class PythonEditor(JsonEditor):
     """Editor for a config dict in a Python source.
 
-    In `dict(...)` a key is a keyword argument: it can be renamed, removed or set, but no key can be added. A key that a
-    statement sets (`ds_config["fp16"] = {...}`) is removed with its statement; new keys go into the literal.
+    In `dict(...)`, and in a call whose arguments are a config, a key is a keyword argument. A key that a statement sets
+    (`ds_config["fp16"] = {...}`) is removed with its statement; new keys go into the literal.
     """
 
     def __init__(self, document: Document) -> None:
@@ -254,14 +255,44 @@ class PythonEditor(JsonEditor):
         keys = [each.key_span for each in literal.members]
         removed = [parent.members[index] for index in indexes]
         inside = [keys.index(each.key_span) for each in removed if each.key_span in keys]
-        edits = [self._remove_statement(each) for each in removed if each.key_span not in keys]
-        return [*super().remove_entries(literal, inside), *edits]
+        edits = [self._remove_from_elsewhere(each) for each in removed if each.key_span not in keys]
+        if not self._is_call(parent):
+            return [*super().remove_entries(literal, inside), *edits]
+        return [*(self._remove_argument(literal.members[each]) for each in inside), *edits]
 
     def _add_entry(self, path: KeyPath, value: Json) -> list[TextEdit]:
         section, key, value = entry_to_add(self.document, path, value)
-        if self.document.text[section.span.start] != "{":
-            raise EditError("a key can be added to a dict literal, but not to a call of dict()")
-        return add_entry(self.around, self._node_of_literal(section), key, value)
+        literal = self._node_of_literal(section)
+        if not self._is_call(section):
+            return add_entry(self.around, literal, key, value)
+        if not literal.members or not key.isidentifier() or keyword.iskeyword(key):
+            raise EditError(f"`{key}` cannot be added as a keyword argument")
+        last = literal.members[-1]
+        end, start = last.node.span.end, last.key_span.start
+        starts_line = self.around.is_first_on_line(start)
+        gap = f"{self.around.layout.newline}{self.around.indent_at(start)}" if starts_line else " "
+        manner = entry_style_of(self.around, literal)._replace(key='"', colon=": ")
+        return [TextEdit(end, end, f",{gap}{key}={format_value(value, self.around.layout, None, manner)}")]
+
+    def _is_call(self, node: TreeNode) -> bool:
+        """Return whether the keys of an object are the keyword arguments of a call."""
+        return node.kind == "object" and self.document.text[node.span.start] != "{"
+
+    def _remove_from_elsewhere(self, member: ObjectMember) -> TextEdit:
+        """Remove a key that is not in the literal, but in a later statement or in the call that receives the dict."""
+        is_argument = self.document.text[member.key_span.start] not in "\"'" and _ARGUMENT.match(
+            self.document.text, member.key_span.end
+        )
+        return self._remove_argument(member) if is_argument else self._remove_statement(member)
+
+    def _remove_argument(self, member: ObjectMember) -> TextEdit:
+        """Remove a keyword argument with the comma before it, or if it is the first argument, after it."""
+        start, end = member.key_span.start, member.node.span.end
+        before = len(self.document.text[:start].rstrip())
+        if self.document.text[before - 1] == "," and not self.around.has_comment(before, start):
+            return TextEdit(before - 1, end, "")
+        comma = self.around.comma_after(end)
+        return TextEdit(start, end if comma is None else self.around.skip_blanks(comma + 1), "")
 
     def _node_of_literal(self, node: TreeNode) -> TreeNode:
         """Return the object node of a dict literal, with the names of variables in place of the dicts they hold."""
@@ -292,6 +323,8 @@ class PythonEditor(JsonEditor):
 
 _NAME = re.compile(r"\s*[:=]\s*([A-Za-z_]\w*(?:\.\w+)*)(?=\s*[,})#])")
 """The variable after a key: `"zero_optimization": zero`."""
+_ARGUMENT = re.compile(r"\s*=(?!=)")
+"""The equal sign after the name of a keyword argument."""
 _TARGET = re.compile(r"""[ \t]*[A-Za-z_][\w.]*(?:\[["']\w+["']\])*\[""")
 """The part of an assignment before its last key: `ds_config["zero_optimization"][`."""
 

@@ -37,7 +37,14 @@ from dsconfig.fix.migration_plan import (
     value_or_missing,
 )
 from dsconfig.fix.verify_fixes import trial_budget
-from dsconfig.model.key_table import ROOT, child_section, find_key, may_be_secret, section_view_of_release
+from dsconfig.model.key_table import (
+    INFERENCE_ROOT,
+    ROOT,
+    child_section,
+    find_key,
+    may_be_secret,
+    section_view_of_release,
+)
 
 if TYPE_CHECKING:
     from dsconfig.check.report import Report
@@ -188,6 +195,9 @@ class MigrationDecisions:
 
     def _newly_read_keys(self) -> Iterator[KeyPath]:
         """Yield the keys that the later release reads but the old one does not."""
+        root, origin = self.new.root_section, NUMBERS[self.transition.origin]
+        if root == INFERENCE_ROOT and section_view_of_release(root, origin).dialect == "hand":
+            return  # before there were configs, the keys were arguments of `init_inference`
         for path in sorted(self.transition.meaning.ignored_keys, key=str):
             if not self._is_unchanged(path) or self.after.outermost_ignored_key(path) is not None:
                 continue

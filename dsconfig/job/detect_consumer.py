@@ -220,7 +220,7 @@ _LEAST_INFERENCE = 2
 
 
 @cache
-def _inference_keys() -> frozenset[str]:
+def inference_root_keys() -> frozenset[str]:
     """Return the top-level keys of inference configs of all releases, and their aliases."""
     infos = keys_of_section_class(INFERENCE_ROOT).values()
     return frozenset(word for info in infos for word in (info.name, *(alias for alias, _ in info.aliases)))
@@ -228,7 +228,9 @@ def _inference_keys() -> frozenset[str]:
 
 def is_inference_key(name: str) -> bool:
     """Return whether only inference configs have a top-level key of this name."""
-    return name in _inference_keys() and name not in _AMBIGUOUS and name not in keys_of_section_class(ROOT)
+    return (
+        name in inference_root_keys() and name not in _AMBIGUOUS and name not in keys_of_section_class(ROOT)
+    )
 
 
 def is_inference_config(data: Mapping[str, object]) -> bool:
@@ -236,7 +238,7 @@ def is_inference_config(data: Mapping[str, object]) -> bool:
     training = keys_of_section_class(ROOT).keys()
     if data.keys() <= training:
         return False
-    fields = _inference_keys().intersection(data)
+    fields = inference_root_keys().intersection(data)
     others = data.keys() - fields
     if not training.isdisjoint(others) or len(fields) < len(others):
         return False
@@ -248,8 +250,8 @@ def mixes_inference_and_training(data: Mapping[str, object]) -> bool:
     """Return whether an object has both keys of inference configs only and keys of training configs only."""
     training = keys_of_section_class(ROOT).keys()
     return bool(
-        data.keys() & training - _inference_keys()
-        and data.keys() & (_inference_keys() - training - _AMBIGUOUS)
+        data.keys() & training - inference_root_keys()
+        and data.keys() & (inference_root_keys() - training - _AMBIGUOUS)
     )
 
 

@@ -253,8 +253,8 @@ def _why_no_config_in_script(script: Document) -> str | None:
     return f"a shell script whose commands {reason}"
 
 
-def why_not_checked(document: Document) -> str | None:
-    """Return why a file named by a launch file is not checked, or None if the file resembles a config.
+def why_not_checked(document: Document, consumer: str | None = None) -> str | None:
+    """Return why a file that a launch file passes to `consumer` is not checked, or None if it resembles a config.
 
     The reason quotes nothing from the file: a launch file of a foreign repository could name any private file, such
     as a `.env`.
@@ -265,7 +265,13 @@ def why_not_checked(document: Document) -> str | None:
     if not document.text.strip() or (isinstance(data, dict) and not data):
         return None
     keys = [key for key in data if isinstance(key, str)] if isinstance(data, dict) else []
-    is_recognized = "$dsconfig" in keys or is_launch_file(data) or detect_launch_format(data) is not None
+    is_for_inference = isinstance(data, dict) and consumer == INFERENCE
+    is_recognized = (
+        is_for_inference
+        or "$dsconfig" in keys
+        or is_launch_file(data)
+        or detect_launch_format(data) is not None
+    )
     if (
         is_recognized
         or (without_comment_keys(keys) and not has_mostly_unknown_keys(keys))

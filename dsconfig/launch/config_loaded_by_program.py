@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from dsconfig.core.file_access import relative_path, repository_root
 from dsconfig.core.json_types import NamedTuple
+from dsconfig.job.consumers import INFERENCE
 from dsconfig.job.detect_consumer import PossibleConsumers
 from dsconfig.launch.python.name_bindings import last_dotted_name
 from dsconfig.launch.python.syntax_trees import (
@@ -32,7 +33,7 @@ _ANY_CONSUMER = ("deepspeed", "transformers", "accelerate")
 """Possible consumers of a config that a flag names, for programs that do not show the actual one."""
 _CONFIG_CALLS = {
     "initialize": "deepspeed",
-    "init_inference": "deepspeed",
+    "init_inference": INFERENCE,
     "DeepSpeedPlugin": "accelerate",
     "DeepSpeedStrategy": "lightning",
 }
@@ -166,10 +167,7 @@ def _find_consumer_evidence(program: tuple[ParsedModule, ...], flag: str) -> Ite
 
 def _is_initialize_call(call: ast.Call) -> bool:
     base = call.func.value if isinstance(call.func, ast.Attribute) else None
-    return called_function_name(call) in ("initialize", "init_inference") and last_dotted_name(base) in (
-        "deepspeed",
-        "ds",
-    )
+    return called_function_name(call) == "initialize" and last_dotted_name(base) in ("deepspeed", "ds")
 
 
 def _framework_by_call_name(name: str) -> str | None:
@@ -285,7 +283,8 @@ def config_arguments_of_call(call: ast.Call) -> list[ast.expr]:
     name = called_function_name(call)
     if name in _CONFIG_PARAMETERS and (name != "initialize" or _is_deepspeed_initialize(call)):
         argument = keyword_argument(call, *_CONFIG_PARAMETERS[name])
-        return [argument] if argument is not None else call.args[:1] if name.endswith("Config") else []
+        position = 0 if name.endswith("Config") else 1 if name == "init_inference" else len(call.args)
+        return [argument] if argument is not None else call.args[position : position + 1]
     argument = keyword_argument(call, "deepspeed")
     is_switch = isinstance(argument, ast.Constant) and not isinstance(argument.value, str)
     return [argument] if argument is not None and not is_switch else []

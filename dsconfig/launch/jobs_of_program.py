@@ -12,6 +12,7 @@ from dsconfig.core.file_access import read_contents, relative_path
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.document import read_dict, read_file
 from dsconfig.document.config_file_names import is_notebook_name
+from dsconfig.job.consumers import INFERENCE
 from dsconfig.launch.config_source import parse_passed_config
 from dsconfig.launch.launch_commands import names_other_config
 from dsconfig.launch.launched_job import PROGRAM, PROGRAM_FILE, LaunchedJob
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 # Programs that name their config files, such as `TrainingArguments(deepspeed="ds.json")`.
 
-_BY_WEIGHT = ("transformers", "accelerate", "lightning", "deepspeed")
+_BY_WEIGHT = ("transformers", "accelerate", "lightning", "deepspeed", INFERENCE)
 """Consumers of a file that several calls receive, most decisive first: the Trainer fills Accelerate's dict."""
 _PREPARES = "HfDeepSpeedConfig"
 """Call that prepares the loading of a model, whichever library trains the model."""
@@ -156,7 +157,13 @@ def _is_program_path(node: ast.AST) -> bool:
 
 # Jobs of commands whose program names or builds its config, such as `deepspeed main.py --zero_stage 3`.
 
-_RECEIVES_CONFIG = (b"deepspeed.initialize", b"deepspeed=", b"DeepSpeedPlugin", b"hf_ds_config")
+_RECEIVES_CONFIG = (
+    b"deepspeed.initialize",
+    b"init_inference",
+    b"deepspeed=",
+    b"DeepSpeedPlugin",
+    b"hf_ds_config",
+)
 """Words at least one of which occurs in every program that passes a dict to a consumer."""
 
 

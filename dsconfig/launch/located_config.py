@@ -195,14 +195,13 @@ def locate_config(host: Document, consumer: str | None = None) -> LocatedConfig:
     if link is None:
         return LocatedConfig(host, None, "block")
     if link.document is None:
-        why = link.lookup.why_unread or "was not found from here"
         return LocatedConfig(
             host,
             None,
             "missing",
             link.missing_file_note(host.name),
             reference=link.reference,
-            why_unread=why,
+            why_unread=link.lookup.why_unread or "was not found from here",
             reader=link.reader,
         )
     if reason := why_not_checked(link.document):
@@ -219,7 +218,7 @@ def locate_config_of_job(job: LaunchedJob) -> LocatedConfig:
     located = LocatedConfig(job.launch, config, "named", job.note, job=job, reader=job.reader)
     if config is None:
         return located._replace(relation="missing")
-    if job.is_config_from_other_file and (why := why_not_checked(config)):
+    if job.is_config_from_other_file and (why := why_not_checked(config, job.reader.name)):
         return located._replace(config=None, relation="missing", why_not_checked=why)
     if is_launch_file(config.value()):  # for example TRL's `accelerate_config: zero2.yaml`
         return located._replace(relation="launch")
@@ -229,7 +228,7 @@ def locate_config_of_job(job: LaunchedJob) -> LocatedConfig:
 def find_config_link(launch: Document) -> tuple[str, PathLookup] | None:
     """Return the path in `deepspeed_config_file` of an Accelerate launch file, and the file that it resolves to.
 
-    Return None if there is no such key, or if the file selects another backend: FSDP ignores the block.
+    Return None without such a key, and if the file selects another backend: FSDP ignores the block.
     """
     data = launch.value()
     # commands/launch.py:_validate_launch_command switches DeepSpeed on for this value only.
@@ -292,7 +291,9 @@ def find_editable_config(host: Document, job_number: int | None = None) -> Edita
 
 def _editable_config_of_job(job: LaunchedJob) -> EditableConfig | None:
     config = job.document
-    if config is None or config.is_data or (job.is_config_from_other_file and why_not_checked(config)):
+    if config is None or config.is_data:
+        return None
+    if job.is_config_from_other_file and why_not_checked(config, job.reader.name):
         return None
     reader = add_consumer_version(job.reader, job.launch.name)
     if not job.is_embedded:

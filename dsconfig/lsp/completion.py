@@ -174,7 +174,7 @@ def _edit_inserting_comma(
 ) -> list[JsonObject]:
     """Return the edit that inserts a missing comma after the previous entry; empty if no comma is missing."""
     before = snapshot.text.text[: position.start].rstrip()
-    if position.kind != "key" or before[-1:] in ("{", "[", ",", "", "/"):
+    if position.kind != "key" or before[-1:] in ("{", "[", "(", ",", "", "/"):
         return []
     if not _needs_comma(writer, snapshot.text.text[len(before) : position.start]):
         return []

@@ -39,6 +39,7 @@ _WORD = re.compile(r"[\w$./-]*")
 """Pattern of a part of a word; the part before the cursor is matched backwards."""
 _REST = {'"': re.compile(r'[^"\n\r,:{}\[\]]*"?'), "'": re.compile(r"[^'\n\r,:{}\[\]]*'?")}
 _COLON = re.compile(r"[ \t]*:")
+_EQUAL_SIGN = re.compile(r"[ \t]*=(?!=)")
 
 
 class CompletionCursor(NamedTuple):
@@ -62,6 +63,8 @@ class CompletionCursor(NamedTuple):
     """Whether the surrounding object or list has braces or brackets, which YAML does not need."""
     is_open: bool
     """Whether the surrounding brace is not closed yet, so that the following text is outside of it."""
+    is_argument: bool = False
+    """Whether the key is a keyword argument of a call, not a key of a dict."""
 
     @property
     def word_range(self) -> tuple[int, int]:
@@ -93,19 +96,22 @@ def cursor_in_program(
     `read` returns the configs in a text. The source need not be valid while a key is being typed.
     """
     start, end, quote = _word_at(text, offset)
-    colon = _COLON.match(text, end) is not None
+    colon, is_assigned = _COLON.match(text, end) is not None, _EQUAL_SIGN.match(text, end) is not None
     word = json.dumps(_MARKER)
     # The last one makes a config of a dict without any key.
     candidates = (word,) if colon else (f"{word}: 0", f"{word}: 0,", word, f'{word}: 0, "{_FIRST_KEY}": 0')
+    if not quote:
+        arguments = (_MARKER,) if is_assigned else (f"{_MARKER}=0", f"{_MARKER}=0,")
+        candidates = (*candidates, *arguments)
     for marker in candidates:
         marked_text = f"{text[:start]}{marker}{text[end:]}"
         for marked in read(marked_text):
             for kind, path, data, container in _find_marker(marked.root, ()):
-                # A call of `dict(...)` has keyword arguments, not keys.
-                if marked.text[container.span.start] in "{[":
-                    return CompletionCursor(
-                        kind, path, start, end, quote, "", colon, marked, data, True, False
-                    )
+                is_argument = kind == "key" and marked.text[container.span.start] not in "{["
+                has_value = is_assigned if is_argument else colon
+                return CompletionCursor(
+                    kind, path, start, end, quote, "", has_value, marked, data, True, False, is_argument
+                )
     return None
 
 

@@ -160,6 +160,8 @@ class InsertTextWriter(NamedTuple):
 
     def write_entry(self, word: str, position: CompletionCursor, value: str) -> str:
         """Return the text of a key with its value, unless it already has one."""
+        if position.is_argument:
+            return self.escape_snippet(word) + ("" if position.has_value else f"={value}")
         key = f"{position.quote or chr(34)}{word}{position.quote or chr(34)}"
         if self.bare and not position.quote and (_BARE.fullmatch(word) or word.startswith("$")):
             key = word

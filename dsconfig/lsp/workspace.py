@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from dsconfig.check.report import Report
     from dsconfig.core.diagnostic import Diagnostic
     from dsconfig.core.json_types import Json, JsonObject
-    from dsconfig.document import Document
+    from dsconfig.document import Document, TreeNode
     from dsconfig.lsp.open_documents import OpenDocument
     from dsconfig.lsp.protocol import Encoding
     from dsconfig.resolve.values_replaced_by_deepspeed import EffectiveValue
@@ -142,8 +142,9 @@ class Workspace:
         if text is None or not is_python_document(text):
             return snapshots[0] if snapshots else None
         offset = text.lines.offset_of(position)
-        roots = ((each, each.text.document.root) for each in snapshots)
-        return next((each for each, root in roots if root and root.span[0] <= offset <= root.span[1]), None)
+        around = [each for each in snapshots if _contains_offset(each.text.document.root, offset)]
+        # The innermost config: a call may contain another one.
+        return min(around, key=lambda each: _root_length(each.text.document.root), default=None)
 
     def _program_snapshots(self, text: OpenDocument) -> list[DocumentSnapshot]:
         if text.uri not in self._programs:
@@ -467,6 +468,18 @@ _MENTIONS = re.compile(
     r"(?i)deepspeed|zero_optimization|train_(?:micro_)?batch|gradient_acc|\bds_?\w*(?:config|cfg)"
 )
 """Words of which every Python source with a config contains one, to skip the many others that an editor opens."""
+
+
+def _contains_offset(root: TreeNode | None, offset: int) -> bool:
+    """Return whether an offset is in a config of a program, or at a key or value that it gets elsewhere."""
+    if root is None:
+        return False
+    spans = (root.span, *(span for each in root.members for span in (each.key_span, each.node.span)))
+    return any(start <= offset <= end for start, end in spans)
+
+
+def _root_length(root: TreeNode | None) -> int:
+    return 0 if root is None else root.span.end - root.span.start
 
 
 def is_python_document(text: OpenDocument) -> bool:

@@ -67,36 +67,33 @@ class InferenceMoE(Section):
     """Process group of expert parallelism, a Python object."""
 
 
-class InferenceActivationQuantization(Section):
+class BaseInferenceQuantization(Section):
+    """Keys that the quantization of activations and of weights have in common."""
+
+    SOURCE = "inference/config.py:BaseQuantConfig"
+    READS = _STRICT
+
+    enabled: Annotated[bool, Key(since="0.7.6")] = True
+    """Quantize these tensors."""
+    num_bits: Annotated[int, Key(since="0.7.6", unit="bits")] = 8
+    """Bits per quantized value."""
+    q_type: Annotated[Literal["symmetric", "asymmetric"], Key(since="0.7.6", means=_GRIDS)] = "symmetric"
+    """Range of the quantized values."""
+    q_groups: Annotated[int, Key(since="0.7.6")] = 1
+    """Number of groups, each with its own scale."""
+
+
+class InferenceActivationQuantization(BaseInferenceQuantization):
     """Quantization of activations. DeepSpeed parses it, but no inference engine reads it."""
 
     SOURCE = "inference/config.py:ActivationQuantConfig"
-    READS = _STRICT
-
-    enabled: Annotated[bool, Key(since="0.7.6")] = True
-    """Quantize activations."""
-    num_bits: Annotated[int, Key(since="0.7.6", unit="bits")] = 8
-    """Bits per activation."""
-    q_type: Annotated[Literal["symmetric", "asymmetric"], Key(since="0.7.6", means=_GRIDS)] = "symmetric"
-    """Range of the quantized values."""
-    q_groups: Annotated[int, Key(since="0.7.6")] = 1
-    """Number of groups, each with its own scale."""
 
 
-class InferenceWeightQuantization(Section):
+class InferenceWeightQuantization(BaseInferenceQuantization):
     """Quantization of weights. DeepSpeed parses it, but no inference engine reads it."""
 
     SOURCE = "inference/config.py:WeightQuantConfig"
-    READS = _STRICT
 
-    enabled: Annotated[bool, Key(since="0.7.6")] = True
-    """Quantize weights."""
-    num_bits: Annotated[int, Key(since="0.7.6", unit="bits")] = 8
-    """Bits per weight."""
-    q_type: Annotated[Literal["symmetric", "asymmetric"], Key(since="0.7.6", means=_GRIDS)] = "symmetric"
-    """Range of the quantized values."""
-    q_groups: Annotated[int, Key(since="0.7.6")] = 1
-    """Number of groups, each with its own scale."""
     quantized_initialization: Annotated[FreeForm, Key(since="0.10.3")] = Field(default={})
     """Quantization while the model is built; only `weight_quantization` of a training config has an effect."""
     post_init_quant: Annotated[FreeForm, Key(since="0.10.3")] = Field(default={})

@@ -10,7 +10,7 @@ from dsconfig.core.releases import NEVER
 from dsconfig.core.wording import describe_type, join_alternatives, quote_value
 from dsconfig.evaluation.key_walk import KnownKey, UnknownKey
 from dsconfig.evaluation.rule import rule
-from dsconfig.evaluation.rule_context import Context, Finding
+from dsconfig.evaluation.rule_context import Context, Finding, SkipRule
 from dsconfig.model.key_table import (
     INFERENCE_ROOT,
     ROOT,
@@ -148,8 +148,11 @@ def _suggest_correction(
     names = join_alternatives(f"`{name}`" for name in suggestions)
     question = f"did you mean {names}?"
     info = key.section.keys[suggestions[0]].info
-    if any(ctx.has(dotted_path((*key.path[:-1], name))) for name in suggestions):
-        return f"{question} It is set already: remove one of the two", None
+    try:
+        if any(ctx.has(dotted_path((*key.path[:-1], name))) for name in suggestions):
+            return f"{question} It is set already: remove one of the two", None
+    except SkipRule:  # a program may set it elsewhere
+        return question, None
     if "unread" in info.flags:
         return f"{replacement_advice(ctx, info, key.entry)}: the similar {names} has no effect either", None
     if info.deprecated <= ctx.release and info.rewrite and info.replaced_by:

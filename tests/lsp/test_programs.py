@@ -80,3 +80,44 @@ def test_cells_of_a_notebook_are_one_program(editor: Editor) -> None:
     )
     for number in (1, 2):
         editor.close(f"{CELL}{number}")
+
+
+INFERENCE = """import deepspeed
+import torch
+
+settings = {"tensor_parallel": {"tp_siz": 2}}
+engine = deepspeed.init_inference(model, config=settings, dtype=torch.half, kernel_injct=True)
+"""
+
+
+def test_dict_and_arguments_of_an_inference_config(editor: Editor) -> None:
+    diagnostics = editor.open("infer.py", INFERENCE, "python")
+    assert messages(diagnostics) == ["`tp_siz`", "`kernel_injct`"]
+    assert [each["range"]["start"]["line"] for each in diagnostics] == [3, 4]
+    for word in ("tensor_par|allel", "dt|ype="):
+        hover = editor.at(
+            "hover", "hover_inference.py", INFERENCE.replace(word.replace("|", ""), word), "python"
+        )
+        assert word.replace("|", "").strip("=") in hover["contents"]["value"], word
+    actions = editor.on(
+        "codeAction", "infer.py", range=diagnostics[1]["range"], context={"diagnostics": diagnostics}
+    )
+    assert any("kernel_inject" in each["title"] for each in actions)
+    editor.close("infer.py")
+    editor.close("hover_inference.py")
+
+
+def test_completion_of_keyword_arguments(editor: Editor) -> None:
+    def texts(arguments: str) -> dict[str, str]:
+        text = f"import deepspeed\ndeepspeed.init_inference(model, {arguments})\n"
+        items = editor.at("completion", "arguments.py", text, "python")["items"]
+        return {item["label"]: item["textEdit"]["newText"] for item in items}
+
+    assert texts("|")["dtype"].startswith("dtype=")
+    assert "mp_size" not in texts("|"), "deprecated"
+    assert "dtype" not in texts("dtype='fp16', |")
+    assert texts("enable_cuda_gr|=False")["enable_cuda_graph"] == "enable_cuda_graph"
+    assert "True" in texts("enable_cuda_graph=|")
+    assert "tp_size" in texts("tensor_parallel={'|'}")
+    assert "train_batch_size" not in texts("|")
+    editor.close("arguments.py")

@@ -31,6 +31,8 @@ NO_BAD_EXAMPLE = {
     "DSC870",
     "DSC873",
     "DSC875",
+    "DSC888",
+    "DSC889",
     "DSC929",
     "DSC883",
     "DSC884",

@@ -6,13 +6,18 @@ import ast
 import re
 from collections.abc import Iterator
 
+from dsconfig.job.consumers import INFERENCE
 from dsconfig.launch.python.name_bindings import ANY, Function, ModuleNames, NameBinding, last_dotted_name
 from dsconfig.launch.python.syntax_trees import ParsedModule, ProgramRepository
 
 # Calls that receive a DeepSpeed config, by the package of the called function.
 
+UNPACKED = "**"
+"""Key of an argument that is a dict of keyword arguments: `f(**config)`."""
 _CONFIG_CALLS: dict[str, tuple[str, tuple[str, ...], int | None, tuple[str, ...]]] = {
     "initialize": ("deepspeed", ("config", "config_params"), None, ("deepspeed",)),
+    "init_inference": (INFERENCE, ("config", UNPACKED), 1, ("deepspeed",)),
+    "DeepSpeedInferenceConfig": (INFERENCE, (UNPACKED,), None, ("deepspeed",)),
     "Init": ("deepspeed", ("config_dict_or_path", "config"), None, ("deepspeed",)),
     "DeepSpeedConfig": ("deepspeed", ("config",), 0, ("deepspeed",)),
     "HfDeepSpeedConfig": ("transformers", ("config_file_or_dict",), 0, ("transformers", "accelerate")),
@@ -29,7 +34,7 @@ _CONFIG_CALLS: dict[str, tuple[str, tuple[str, ...], int | None, tuple[str, ...]
 """Calls that accept a config: the consumer, the keyword and position of the argument, and the defining packages."""
 _FABRIC = "fabric"
 """Consumer of a Lightning strategy without the Trainer; dsconfig does not know which keys this consumer fills in."""
-_AMBIGUOUS = frozenset(("initialize", "Init"))
+_AMBIGUOUS = frozenset(("initialize", "init_inference", "Init"))
 """Functions whose names many libraries use."""
 _ARGUMENTS_CLASS = re.compile(r"\w*(?:Arguments|Args|Config)")
 """Matches `TrainingArguments` and its subclasses, such as TRL's configs; they take the config as `deepspeed`."""

@@ -20,7 +20,13 @@ from dsconfig.document.python_source import (
     literal_keys_of_dict,
     value_of_literal_key,
 )
-from dsconfig.job.detect_consumer import ConfigOverwrite, ConsumerEvidence, consumer_suggested_by_content
+from dsconfig.job.consumers import INFERENCE
+from dsconfig.job.detect_consumer import (
+    ConfigOverwrite,
+    ConsumerEvidence,
+    consumer_suggested_by_content,
+    inference_root_keys,
+)
 from dsconfig.launch.config_references import find_consumer_in_repository
 from dsconfig.launch.program_text import (
     ProgramText,
@@ -28,7 +34,14 @@ from dsconfig.launch.program_text import (
     decode_python_source,
     read_program_text,
 )
-from dsconfig.launch.python.calls_receiving_dict import consumer_of_argument
+from dsconfig.launch.python.calls_receiving_dict import UNPACKED, consumer_of_argument
+from dsconfig.launch.python.config_like_dicts import (
+    BATCH_KEYS,
+    CONFIG_NAME,
+    ROOT_KEYS,
+    UNIQUE_KEYS,
+    has_config_values,
+)
 from dsconfig.launch.python.config_tree import (
     ChangedConfig,
     ConfigNodeBuilder,
@@ -38,55 +51,32 @@ from dsconfig.launch.python.config_tree import (
     statements_setting_keys,
     variable_of_dict,
 )
-from dsconfig.launch.python.constant_expressions import ConstantEvaluator, json_root_keys, parse_json_tree
+from dsconfig.launch.python.constant_expressions import (
+    CONFIG_SUFFIXES,
+    ConstantEvaluator,
+    json_root_keys,
+    parse_json_tree,
+)
 from dsconfig.launch.python.data_flow import ConfigReceiver, DataFlow, DictWrite
+from dsconfig.launch.python.inference_calls import InferenceArguments, InferenceCall, inference_calls
 from dsconfig.launch.python.name_bindings import ANY, ModuleNames, last_dotted_name
-from dsconfig.launch.python.syntax_trees import ParsedModule, ProgramRepository, keyword_argument
+from dsconfig.launch.python.syntax_trees import ParsedModule, ProgramRepository
 from dsconfig.launch.repository_files import repository_cache_key
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, KeyPath
 
 _WORDS = re.compile(
-    rb"zero_optimization|train_micro_batch_size_per_gpu|train_batch_size|gradient_accumulation_steps"
+    rb"zero_optimization|train_micro_batch_size_per_gpu|train_batch_size|gradient_accumulation_steps|"
+    rb"init_inference|DeepSpeedInferenceConfig"
 )
-"""Keys of which every source with a config contains at least one; searching for them is cheaper than parsing."""
+"""Words of which every source with a config contains at least one; searching for them is cheaper than parsing."""
 _PREPARES = frozenset(("HfDeepSpeedConfig",))
 """Calls that prepare the loading of a model, whichever library trains the model."""
 _EARLY_CALLS = _PREPARES | {"Init"}
 """Calls that precede the one that trains; the program may change the config in between."""
 _BY_WEIGHT = ("transformers", "accelerate", "lightning", "deepspeed")
 """Consumers of a dict that several calls receive, most decisive first: the Trainer fills Accelerate's dict."""
-_CONFIG_SUFFIXES = (".json", ".hjson")
-_NAME = re.compile(
-    r"(?i)(?:\w*_)?(?:ds|deepspeed|deep_speed|zero\d?)_?(?:\w*_)?(?:config|cfg|conf|params|dict)\w*"
-)
-_ROOT_KEYS = frozenset(
-    {
-        "activation_checkpointing",
-        "bf16",
-        "fp16",
-        "gradient_accumulation_steps",
-        "gradient_clipping",
-        "optimizer",
-        "scheduler",
-        "steps_per_print",
-        "train_batch_size",
-        "train_micro_batch_size_per_gpu",
-        "wall_clock_breakdown",
-        "zero_allow_untested_optimizer",
-        "zero_optimization",
-    }
-)
-_SECTIONS = ("zero_optimization", "fp16", "bf16", "optimizer", "scheduler", "activation_checkpointing")
-_NUMBERS = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
-_UNIQUE_KEYS = frozenset({"train_micro_batch_size_per_gpu", "zero_optimization"})
-"""Top-level keys that are found only in a DeepSpeed config."""
-_SCHEMA_WORDS = frozenset(
-    ("properties", "description", "anyOf", "oneOf", "$ref", "items", "help", "doc", "choices")
-)
-"""Keys of a JSON Schema, or of a table that documents settings."""
-_TYPES = frozenset(("int", "float", "bool", "str", "dict", "list", "object", "Any", "Optional", "Union"))
 
 
 class PythonConfig(NamedTuple):
@@ -103,6 +93,8 @@ class PythonConfig(NamedTuple):
     """Keys of the config that the program looks up by name."""
     written_to: str = ""
     """Path of the file that the program writes the config to; empty if there is none, or its name is computed."""
+    arguments: InferenceArguments | None = None
+    """Arguments of the call of `init_inference` that the config belongs to, or None if it belongs to no single call."""
 
 
 def config_documents_in_source(data: bytes, path: str) -> list[Document]:
@@ -268,6 +260,8 @@ class _ConfigCandidate(NamedTuple):
     """String literal that contains the config as JSON text, or None if the config is a dict."""
     text: str = ""
     """JSON text in the string literal; empty if the config is a dict."""
+    call: InferenceCall | None = None
+    """Call whose keyword arguments belong to the config, or None if there are none."""
 
 
 class _PythonSource:
@@ -291,6 +285,7 @@ class _PythonSource:
                 candidates.append(candidate)
                 nested.update(ast.walk(value))
         candidates += self._json_text_candidates("loads")
+        candidates = list(self._add_inference_calls(candidates))
         configs = [self._make_config(each) for each in candidates] + list(self._configs_in_written_files())
         # Nothing changes a text behind the call that writes it to a file.
         written = [self._make_config(each) for each in self._json_text_candidates("write", "write_text")]
@@ -305,6 +300,28 @@ class _PythonSource:
             each.document.reread = partial(_reread_config, each.document, index, len(configs))
             yield each
 
+    def _add_inference_calls(self, candidates: list[_ConfigCandidate]) -> Iterator[_ConfigCandidate]:
+        """Yield the candidates with the calls of `init_inference`, each with its dict if no other call receives it."""
+        calls = {
+            call: InferenceCall(call, self.constants)
+            for call in inference_calls(self.repository, self.module)
+        }
+        for candidate in candidates:
+            received = [each.call for each in candidate.flow.receivers]
+            is_only = sum(each.call in received for other in candidates for each in other.flow.receivers) == 1
+            call = calls.get(received[0]) if is_only and isinstance(received[0], ast.Call) else None
+            if call and self._is_in_same_cell(candidate.value, call.call):
+                if candidate.literal is None or not call.keywords:
+                    del calls[call.call]  # JSON text and keyword arguments stay two configs
+                yield candidate._replace(call=call)
+            else:
+                yield candidate
+        for call in calls.values():
+            if call.has_arguments:
+                flow = DataFlow(self.repository, partial(consumer_of_argument, self.repository))
+                flow.receivers.append(ConfigReceiver(INFERENCE, self.module, call.call))
+                yield _ConfigCandidate(call.call, flow, call=call)
+
     def _json_text_candidates(self, *functions: str) -> Iterator[_ConfigCandidate]:
         """Yield the JSON configs in string literals that the program passes to functions that receive configs."""
         for call in self.names.calls:
@@ -318,7 +335,7 @@ class _PythonSource:
                 flow = DataFlow(
                     self.repository, partial(consumer_of_argument, self.repository)
                 ).follow_values(self.module, call)
-                if flow.receivers or (len(_ROOT_KEYS & keys) > 1 and not _UNIQUE_KEYS.isdisjoint(keys)):
+                if flow.receivers or (len(ROOT_KEYS & keys) > 1 and not UNIQUE_KEYS.isdisjoint(keys)):
                     yield _ConfigCandidate(call, flow, literal, literal.value)
 
     def _configs_in_written_files(self) -> Iterator[PythonConfig]:
@@ -327,7 +344,7 @@ class _PythonSource:
             text = file.cell.text
             written = text[file.start : file.end]
             keys = json_root_keys(written)
-            if file.path.endswith(_CONFIG_SUFFIXES) and len(_ROOT_KEYS & keys) > (
+            if file.path.endswith(CONFIG_SUFFIXES) and len(ROOT_KEYS & keys) > (
                 not is_config_name(file.path)
             ):
                 document = Document(self.name, text, "json", parse_json_tree(written, file.start))
@@ -338,19 +355,22 @@ class _PythonSource:
     def _candidate_dicts(self) -> list[ast.expr]:
         """Return the dicts that may be configs, in source order, outer dicts first."""
         passed = {id(each) for call in self.names.calls for each in self._dicts_passed_to_call(call)}
+        keys = ROOT_KEYS
+        if any(True for _ in inference_calls(self.repository, self.module)):
+            keys |= inference_root_keys()
         dicts = [
             node
             for node in self.module.nodes
             if isinstance(node, ast.expr)
             and is_dict_expression(node)
-            and (id(node) in passed or not _ROOT_KEYS.isdisjoint(self._keys_of_dict(node)))
+            and (id(node) in passed or not keys.isdisjoint(self._keys_of_dict(node)))
         ]
         return sorted(dicts, key=lambda each: (each.lineno, each.col_offset))
 
     def _dicts_passed_to_call(self, call: ast.Call) -> Iterator[ast.expr]:
         """Yield the nonempty dicts that a call receives as a config, directly or through a variable."""
         arguments: list[tuple[int | str, ast.expr]] = list(enumerate(call.args))
-        arguments += [(each.arg or "", each.value) for each in call.keywords]
+        arguments += [(each.arg or UNPACKED, each.value) for each in call.keywords]
         for key, argument in arguments:
             if consumer_of_argument(self.repository, self.module, call, key) is not None:
                 values = [argument]
@@ -371,26 +391,26 @@ class _PythonSource:
         if flow.receivers:
             return _ConfigCandidate(value, flow)
         literal_keys, keys = literal_keys_of_dict(value), self._keys_of_dict(value)
-        count = len(_ROOT_KEYS.intersection(keys))
+        count = len(ROOT_KEYS.intersection(keys))
         # Arguments of a program that are named like the batch keys stand among many of its own. Alone they are those
         # of Accelerate's `deepspeed_plugin.deepspeed_config_process(**kwargs)`.
         has_keys = count > 1 and ("zero_optimization" in keys or count * 2 > len(keys))
-        has_keys = has_keys and not set(keys) <= set(_NUMBERS)
-        has_keys = has_keys and not _UNIQUE_KEYS.isdisjoint(keys)
-        is_named = not _ROOT_KEYS.isdisjoint(literal_keys) and self._is_named_like_config(value)
+        has_keys = has_keys and not set(keys) <= set(BATCH_KEYS)
+        has_keys = has_keys and not UNIQUE_KEYS.isdisjoint(keys)
+        is_named = not ROOT_KEYS.isdisjoint(literal_keys) and self._is_named_like_config(value)
         if is_named or has_keys:
-            return _ConfigCandidate(value, flow) if _has_config_values(value) else None
+            return _ConfigCandidate(value, flow) if has_config_values(value) else None
         return None
 
     def _updates_batch(self, value: ast.expr) -> bool:
         """Return whether a dict only updates the batch sizes of another config, as in `ds_config.update({...})`."""
         parent = self.names.parents.get(value)
         is_update = isinstance(parent, ast.Call) and last_dotted_name(parent.func) == "update"
-        return is_update and set(literal_keys_of_dict(value)) <= set(_NUMBERS)
+        return is_update and set(literal_keys_of_dict(value)) <= set(BATCH_KEYS)
 
     def _keys_of_dict(self, value: ast.expr) -> list[str]:
         """Return the keys of a dict, from its literal and from statements that set keys later."""
-        statements = statements_setting_keys(variable_of_dict(self.names, value), _ROOT_KEYS)
+        statements = statements_setting_keys(variable_of_dict(self.names, value), ROOT_KEYS)
         return [*literal_keys_of_dict(value), *(each.path[0] for each in statements)]
 
     def _is_named_like_config(self, value: ast.expr) -> bool:
@@ -405,20 +425,35 @@ class _PythonSource:
             targets = parent.targets
         elif isinstance(parent, ast.AnnAssign | ast.NamedExpr):
             targets = [parent.target]
-        return any(_NAME.fullmatch(last_dotted_name(target)) for target in targets)
+        return any(CONFIG_NAME.fullmatch(last_dotted_name(target)) for target in targets)
 
     # ------------------------------------------------------------ build documents
 
     def _make_config(self, candidate: _ConfigCandidate) -> PythonConfig:
-        value, flow, literal, json_text = candidate
+        value, flow, literal, json_text, call = candidate
         nodes = ConfigNodeBuilder(
-            self.text, self.names, self.constants, partial(self._is_in_same_cell, value), self.module
+            self.text,
+            self.names,
+            self.constants,
+            partial(self._is_in_same_cell, value),
+            self.module,
+            is_inference=bool(flow.receivers) and all(each.consumer == INFERENCE for each in flow.receivers),
         )
+        arguments: InferenceArguments | None = None
         if literal is None:
-            root = nodes.build_node(value)
+            is_dict = call is None or call.call is not value
+            node = nodes.build_node(value) if is_dict else None
+            if call is not None:
+                node, arguments = call.add_to_config(node, nodes, self.text)
+                if call.has_hidden_keys(is_dict_shown=is_dict):
+                    nodes.open_paths.add((ANY,))
+            assert node is not None
+            root = node
             tree = LocatedTree(root, (), tuple(nodes.comments))
         else:
             tree = json_literal_tree(self.text, literal, json_text)
+            if call is not None:
+                arguments = call.describe_arguments(self.text, is_dict_shown=True)
             assert tree.root is not None
             root = tree.root
         changed = ChangedConfig(root)
@@ -429,6 +464,8 @@ class _PythonSource:
         changed.unknown |= nodes.open_paths
         for path in nodes.overwritten:
             changed.make_unknown(path, "")
+        if call is None or literal is not None:
+            self._forget_keys_of_calls(changed, flow.receivers)
         for section in (SectionVariable((), value), *nodes.sections):
             section_flow = self._follow_value(section.value, is_section=True) if section.path else flow
             for write in self._writes_before_use(value, section_flow, flow.receivers):
@@ -440,45 +477,21 @@ class _PythonSource:
         document = Document(self.name, text, "python" if literal is None else "json", tree, embedded_at=())
         document.cell = cell
         unknown, places = frozenset(changed.unknown), changed.places
-        return PythonConfig(document, reader, unknown, places, frozenset(flow.reads), written_to)
+        arguments = arguments and arguments.shift(-start)
+        return PythonConfig(document, reader, unknown, places, frozenset(flow.reads), written_to, arguments)
+
+    def _forget_keys_of_calls(self, changed: ChangedConfig, receivers: list[ConfigReceiver]) -> None:
+        """Mark the keys as unknown that calls of `init_inference` set by keyword arguments in a dict they receive."""
+        for receiver in receivers:
+            if receiver.consumer == INFERENCE and isinstance(receiver.call, ast.Call):
+                place = self._shown_location(receiver.module, receiver.call)
+                for each in InferenceCall(receiver.call).keywords:
+                    changed.make_unknown((each.arg or ANY,), place)
 
     def _written_to(self, flow: DataFlow) -> str:
         """Return the path to which the program writes a dict as JSON; empty if there is no path or more than one."""
-        paths = {self._path_of_dump(call) for module, call in flow.dumps if module is self.module}
+        paths = {self.constants.path_of_dump(call) for module, call in flow.dumps if module is self.module}
         return paths.pop() if len(paths) == 1 else ""
-
-    def _path_of_dump(self, call: ast.Call) -> str:
-        """Return the path of the file to which `json.dump(x, file)` or a similar call writes."""
-        target: ast.expr | None = call.args[1] if len(call.args) > 1 else keyword_argument(call, "fp")
-        if last_dotted_name(call.func) == "dumps":
-            parent = self.names.parents.get(call)
-            function = parent.func if isinstance(parent, ast.Call) and call in parent.args else None
-            is_write = isinstance(function, ast.Attribute) and function.attr in ("write", "write_text")
-            target = function.value if is_write and isinstance(function, ast.Attribute) else None
-        if isinstance(target, ast.Name):  # `with open(path, "w") as target`, `target = open(path, "w")`
-            bindings = self.names.bindings_of_name(target)
-            item = self.names.parents.get(bindings[0].node) if len(bindings) == 1 else None
-            target = (
-                item.context_expr
-                if isinstance(item, ast.withitem)
-                else bindings[0].value
-                if bindings
-                else None
-            )
-        if (
-            isinstance(target, ast.Call)
-            and last_dotted_name(target.func) == "open"
-            and isinstance(target.func, ast.Attribute)
-        ):
-            target = target.func.value if isinstance(target.func.value, ast.Call) else target
-        if (
-            not isinstance(target, ast.Call)
-            or last_dotted_name(target.func) not in ("open", "Path")
-            or not target.args
-        ):
-            return ""
-        path = self.constants.evaluate_constant(target.args[0])
-        return path if isinstance(path, str) and path.endswith(_CONFIG_SUFFIXES) else ""
 
     def _is_in_same_cell(self, value: ast.expr, other: ast.expr) -> bool:
         """Return whether two expressions are in the same notebook cell; always true for Python source files."""
@@ -539,7 +552,7 @@ class _PythonSource:
             reasons.setdefault(each.consumer, f"{place} passes it to `{name}`")
         if not why and not prepared:
             return None
-        names = [name for name in _BY_WEIGHT if name in (why or prepared)]
+        names = [name for name in (*_BY_WEIGHT, INFERENCE) if name in (why or prepared)]
         if not names:
             return None
         first = names[0]
@@ -548,36 +561,6 @@ class _PythonSource:
         return ConsumerEvidence(
             first, (why or prepared)[first], "content", likely=not is_sure, others=tuple(names[1:]) or others
         )
-
-
-def _has_config_values(value: ast.expr) -> bool:
-    """Return whether the values of a dict look like those of a config, rather than of a JSON Schema or a help table."""
-    items = [value_of_literal_key(value, key) for key in literal_keys_of_dict(value)]
-    constants = [item.value for item in items if isinstance(item, ast.Constant)]
-    strings = [each for each in constants if isinstance(each, str)]
-    if len(items) == len(strings) > 1 and "auto" not in strings:
-        return False
-    for key in literal_keys_of_dict(value):
-        item = value_of_literal_key(value, key)
-        if isinstance(item, ast.Name) and item.id in _TYPES:
-            return False
-        if key in _SECTIONS and isinstance(item, ast.JoinedStr | ast.List | ast.Tuple):
-            return False
-        if key in (*_SECTIONS, *_NUMBERS) and isinstance(item, ast.Constant) and _is_prose(item.value):
-            return False
-        if item is not None and is_dict_expression(item):
-            inner = [value_of_literal_key(item, each) for each in literal_keys_of_dict(item)]
-            texts = [each.value for each in inner if isinstance(each, ast.Constant)]
-            if not _SCHEMA_WORDS.isdisjoint(literal_keys_of_dict(item)) or (
-                texts and all(map(_is_prose, texts))
-            ):
-                return False
-    return True
-
-
-def _is_prose(value: object) -> bool:
-    """Return whether a value is a string of several words, such as a description."""
-    return isinstance(value, str) and " " in value.strip() and not value.strip().startswith(("$", "{", "<"))
 
 
 def _document_start(document: Document) -> int:

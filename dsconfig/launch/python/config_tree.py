@@ -246,6 +246,15 @@ def _runs_other_code(statement: ast.stmt, names: ModuleNames) -> bool:
 
 
 _QUOTES = ("'", '"', "'''", '"""')
+_TORCH_DTYPES: dict[str, Json] = {
+    "half": "torch.float16",
+    "float16": "torch.float16",
+    "float": "torch.float32",
+    "float32": "torch.float32",
+    "bfloat16": "torch.bfloat16",
+    "int8": "torch.int8",
+}
+"""Data types that DeepSpeed treats like their names: deepspeed inference/config.py:DtypeEnum."""
 _MAX_VARIABLES = 20
 """Maximum number of variables of one config whose dicts are read."""
 
@@ -260,7 +269,8 @@ class SectionVariable(NamedTuple):
 class ConfigNodeBuilder(DictNodeBuilder):
     """Builds the nodes of a config from its literal, from dicts in variables, and from statements that set keys.
 
-    `is_in_text` returns whether an expression is in the text of the config; each notebook cell is a separate text.
+    `is_in_text` returns whether an expression is in the text of the config; each notebook cell is a separate text. In
+    an inference config, `torch.half` and the like stand for the names that DeepSpeed accepts in a file.
     """
 
     def __init__(
@@ -270,8 +280,11 @@ class ConfigNodeBuilder(DictNodeBuilder):
         constants: ConstantEvaluator,
         is_in_text: Callable[[ast.expr], bool],
         module: ParsedModule,
+        *,
+        is_inference: bool = False,
     ) -> None:
         super().__init__(text, self._value)
+        self._is_inference = is_inference
         self._module = module
         self._names, self._constants, self._is_in_text = names, constants, is_in_text
         self.sections: list[SectionVariable] = []
@@ -303,6 +316,13 @@ class ConfigNodeBuilder(DictNodeBuilder):
         known = self._constants.evaluate_constant(value)
         if known is not UNKNOWN:
             return known
+        bound = self._constants.only_binding_of(value) if isinstance(value, ast.Name) else value
+        if (
+            self._is_inference
+            and isinstance(bound, ast.Attribute)
+            and last_dotted_name(bound.value) == "torch"
+        ):
+            return _TORCH_DTYPES.get(bound.attr, UNKNOWN)
         match value:
             case ast.Attribute():
                 return argument_value(self._module, value)
@@ -344,7 +364,7 @@ class ConfigNodeBuilder(DictNodeBuilder):
                 if isinstance(each.key, ast.keyword)
                 else self._text.span_of_node(each.key)
             )
-            node = _replace_member(
+            node = replace_member(
                 node, each.path, ObjectMember(each.path[-1], span, self.build_node(each.value, full_path))
             )
             self.comments |= dict.fromkeys(self._text.comments_on_lines(self._text.span_of_node(each.value)))
@@ -364,12 +384,12 @@ def _object_at_path(node: TreeNode, path: KeyPath) -> TreeNode | None:
     return node if node.kind == "object" else None
 
 
-def _replace_member(node: TreeNode, path: KeyPath, member: ObjectMember) -> TreeNode:
+def replace_member(node: TreeNode, path: KeyPath, member: ObjectMember) -> TreeNode:
     """Return an object with a member set at a path, replacing any member with the same key."""
     if len(path) > 1:
         index = max(at for at, each in enumerate(node.members) if each.key == path[0])
         old = node.members[index]
-        new = old._replace(node=_replace_member(old.node, path[1:], member))
+        new = old._replace(node=replace_member(old.node, path[1:], member))
         members = (*node.members[:index], new, *node.members[index + 1 :])
     else:
         members = (*(each for each in node.members if each.key != member.key), member)

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 
 from dsconfig.document import read_text
 from dsconfig.document.located_tree import UNKNOWN, LocatedTree, ObjectMember, TreeNode, shift_tree
-from dsconfig.launch.python.name_bindings import NameBinding
-from dsconfig.launch.python.syntax_trees import ParsedModule, ProgramRepository
+from dsconfig.launch.python.name_bindings import NameBinding, last_dotted_name
+from dsconfig.launch.python.syntax_trees import ParsedModule, ProgramRepository, keyword_argument
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json
     from dsconfig.document.located_tree import TextSpan
 
+CONFIG_SUFFIXES = (".json", ".hjson")
+"""Suffixes of the config files that programs write."""
 _LIMIT = 1e18
 """Largest magnitude of a number that is computed."""
 
@@ -73,6 +75,39 @@ class ConstantEvaluator:
             if isinstance(value, ast.Starred):
                 return None
         return value
+
+    def path_of_dump(self, call: ast.Call) -> str:
+        """Return the path of the file to which `json.dump(x, file)` or a similar call writes."""
+        target: ast.expr | None = call.args[1] if len(call.args) > 1 else keyword_argument(call, "fp")
+        if last_dotted_name(call.func) == "dumps":
+            parent = self._names.parents.get(call)
+            function = parent.func if isinstance(parent, ast.Call) and call in parent.args else None
+            is_write = isinstance(function, ast.Attribute) and function.attr in ("write", "write_text")
+            target = function.value if is_write and isinstance(function, ast.Attribute) else None
+        if isinstance(target, ast.Name):  # `with open(path, "w") as target`, `target = open(path, "w")`
+            bindings = self._names.bindings_of_name(target)
+            item = self._names.parents.get(bindings[0].node) if len(bindings) == 1 else None
+            target = (
+                item.context_expr
+                if isinstance(item, ast.withitem)
+                else bindings[0].value
+                if bindings
+                else None
+            )
+        if (
+            isinstance(target, ast.Call)
+            and last_dotted_name(target.func) == "open"
+            and isinstance(target.func, ast.Attribute)
+        ):
+            target = target.func.value if isinstance(target.func.value, ast.Call) else target
+        if (
+            not isinstance(target, ast.Call)
+            or last_dotted_name(target.func) not in ("open", "Path")
+            or not target.args
+        ):
+            return ""
+        path = self.evaluate_constant(target.args[0])
+        return path if isinstance(path, str) and path.endswith(CONFIG_SUFFIXES) else ""
 
     def _is_rebound_elsewhere(self, binding: NameBinding, name: str) -> bool:
         """Return whether a later `import *` or another module may rebind a global name."""

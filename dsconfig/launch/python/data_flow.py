@@ -14,6 +14,7 @@ from dsconfig.launch.python.calls_receiving_dict import (
     BUILTIN_COPIES,
     BUILTIN_READS,
     DICT_COPIES,
+    UNPACKED,
     keys_of_merged_mapping,
     only_reads_dict,
     parameter_for_argument,
@@ -367,8 +368,8 @@ class DataFlow:
         call = ref.module.names.parents.get(keyword)
         if not isinstance(call, ast.Call):
             self._mark_unknown(ref)
-        elif keyword.arg is not None:
-            self._follow_argument(ref, call, keyword.arg)
+        elif keyword.arg is not None or self._consumer_of(ref.module, call, UNPACKED):
+            self._follow_argument(ref, call, keyword.arg or UNPACKED)
         elif ref.inside:  # `f(**{"config": value})`
             key = ref.inside[0]
             inner = ref._replace(inside=ref.inside[1:])
@@ -591,9 +592,8 @@ def _is_new_container(binding: NameBinding) -> bool:
     value = binding.value
     if binding.kind != "value" or binding.steps:
         return False
-    if isinstance(value, ast.Dict | ast.List | ast.ListComp | ast.DictComp):
-        return True
-    return isinstance(value, ast.Call) and last_dotted_name(value.func) in ("dict", "list", "defaultdict")
+    is_call = isinstance(value, ast.Call) and last_dotted_name(value.func) in ("dict", "list", "defaultdict")
+    return is_call or isinstance(value, ast.Dict | ast.List | ast.ListComp | ast.DictComp)
 
 
 def _may_equal_key(step: int | str, key: int | str) -> bool:

@@ -997,14 +997,14 @@ PROSE: dict[str, dict[str, str]] = {
         'qkv': 'Quantization of the query, key and value projections.',
     },
     'InferenceActivationQuantization': {
-        'enabled': 'Quantize activations.',
-        'num_bits': 'Bits per activation.',
+        'enabled': 'Quantize these tensors.',
+        'num_bits': 'Bits per quantized value.',
         'q_type': 'Range of the quantized values.',
         'q_groups': 'Number of groups, each with its own scale.',
     },
     'InferenceWeightQuantization': {
-        'enabled': 'Quantize weights.',
-        'num_bits': 'Bits per weight.',
+        'enabled': 'Quantize these tensors.',
+        'num_bits': 'Bits per quantized value.',
         'q_type': 'Range of the quantized values.',
         'q_groups': 'Number of groups, each with its own scale.',
         'quantized_initialization': 'Quantization while the model is built; only `weight_quantization` of a training config has an effect.',

@@ -183,6 +183,8 @@ RULES: tuple[Entry, ...] = (
     ('DSC885', 'inference-config-unsupported', 'rejected', None, '0.7.5', False, 'inference config', 'dsconfig.rules.inference', None, None),
     ('DSC886', 'old-and-new-inference-key', 'rejected', '0.7.6', None, False, 'inference config', 'dsconfig.rules.inference', None, None),
     ('DSC887', 'zero-of-inference-config-rejected', 'rejected', '0.7.6', None, False, 'inference config', 'dsconfig.rules.inference', None, None),
+    ('DSC888', 'argument-contradicts-inference-config', 'rejected', None, None, False, 'inference config', 'dsconfig.rules.inference', None, None),
+    ('DSC889', 'invalid-argument-of-init-inference', 'rejected', '0.7.6', None, False, 'inference config', 'dsconfig.rules.inference', None, None),
     ('DSC101', 'unknown-key', 'ignored', None, None, False, 'keys', 'dsconfig.rules.unknown_keys', ('<unknown>',), None),
     ('DSC102', 'typo', 'ignored', None, None, False, 'keys', 'dsconfig.rules.unknown_keys', ('<unknown>',), None),
     ('DSC103', 'misplaced-key', 'ignored', None, None, False, 'keys', 'dsconfig.rules.unknown_keys', ('<unknown>',), None),
