@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from functools import cache, cached_property
 from math import log
@@ -19,6 +19,8 @@ LEAST_SCORE = 0.66
 """Lowest score at which a similar message is shown, tuned on the texts of `tests/rules/test_error_messages.py`."""
 _LEAST_WEIGHT = 12.0
 """Minimum information (in nats) of the shared words: about three or four rare words."""
+_CLEARLY_SIMILAR = 0.8
+"""Lowest score at which a similar cause precedes a symptom that matches exactly."""
 _CLOSE = 0.08
 """Maximum difference from the best score at which another entry is shown too."""
 _FEWEST_WORDS = 6
@@ -39,7 +41,7 @@ _GENERIC = frozenset(
 """Exceptions whose messages come from Python and differ only in a name, so they must match exactly."""
 _PYTHON_TEXT = re.compile(
     r"has no attribute '|^cannot import name|^No module named|got an unexpected keyword argument"
-    r"|No such file or directory|cannot open shared object file"
+    r"|No such file or directory|cannot open shared object file|maximum recursion depth exceeded"
 )
 """Wording of Python and the loader that is the same for every name, whatever the exception of the entry is."""
 _DISTINCTIVE_NUMBER = re.compile(r"(?:[(\[]|(?<!\w)-)\d")
@@ -47,6 +49,10 @@ _DISTINCTIVE_NUMBER = re.compile(r"(?:[(\[]|(?<!\w)-)\d")
 _LONG_PART = 40
 """Minimum length of a text between two placeholders that identifies a message on its own."""
 _PART_SCORE = 0.95
+_SHORTEST_BEGINNING = 30
+"""Minimum length of the beginning of a message that identifies it when the rest was cut off."""
+_SHORTEST_END = 6
+"""Minimum length of the last literal part of such a beginning."""
 _SHORT_TEXT = 24
 """Minimum number of fixed characters of a message that begins with a value and may match anywhere.
 
@@ -107,23 +113,50 @@ def find_error_messages(text: str) -> list[ErrorMessageMatch]:
     An exact match precedes similar words, and a cause precedes a symptom. Several similar messages are returned only if
     their scores are close.
     """
-    lines = list(_message_lines(text[-LONGEST:]))
+    text = text[-LONGEST:]
+    lines = list(_message_lines(text))
     joined = " ".join(lines)
-    exact = [*_exact_matches(joined)]
-    if exact:
-        causes = [each for each in exact if not each[1].entry.symptom] or exact
-        return [match for _, match in sorted(causes, key=lambda each: -each[0])]
-    similar = [*_partial_matches(joined)] or sorted(_similar_matches(lines), key=lambda each: -each.score)
-    return [each for each in similar if each.score >= similar[0].score - _CLOSE][:3]
+    exact = {each.match.entry: each for each in _exact_matches(joined)}
+    if whole := _join_cut_lines(text):
+        exact |= {each.match.entry: each for each in _exact_matches(" ".join(_message_lines(whole)))}
+    causes = [each for each in exact.values() if not each.match.entry.symptom]
+    if causes:
+        return [each.match for each in sorted(causes, key=lambda each: -each.literals)]
+    similar = [*_partial_matches(joined), *_truncated_matches(lines)]
+    similar = similar or sorted(_similar_matches(lines), key=lambda each: -each.score)
+    # Launchers and wrappers report a failure after its cause, so the first symptom is the closest to it.
+    symptoms = [each.match for each in sorted(exact.values(), key=lambda each: each.start)]
+    least = _CLEARLY_SIMILAR if symptoms else LEAST_SCORE
+    closest = [each for each in similar if each.score >= max(least, similar[0].score - _CLOSE)][:3]
+    return [*(each for each in closest if not each.entry.symptom), *symptoms] if symptoms else closest
 
 
-def _exact_matches(text: str) -> Iterator[tuple[int, ErrorMessageMatch]]:
-    """Yield the known messages in a text, each with its number of literal characters."""
-    for each in known_error_messages():
-        for variant in each.texts:
-            if match := _compile_message(variant).search(text):
-                yield len(variant.replace("{}", "")), ErrorMessageMatch(each, 1.0, match[0])
+class _ExactMatch(NamedTuple):
+    """A message whose text occurs in a pasted text, with the number of its literal characters and its position."""
+
+    literals: int
+    start: int
+    match: ErrorMessageMatch
+
+
+def _exact_matches(text: str) -> Iterator[_ExactMatch]:
+    """Yield the known messages that occur in a text."""
+    lower = text.lower()
+    for entry in known_error_messages():
+        for variant in entry.texts:
+            # Compiling a thousand expressions takes longer than all else, and few messages have their word in the text.
+            if _longest_word(variant) not in lower:
+                continue
+            if found := _compile_message(variant).search(text):
+                literals = len(variant.replace("{}", ""))
+                yield _ExactMatch(literals, found.start(), ErrorMessageMatch(entry, 1.0, found[0]))
                 break
+
+
+@cache
+def _longest_word(text: str) -> str:
+    """Return the longest literal word of a message, in lower case."""
+    return max(_LITERAL_WORD.findall(text.lower()), key=len, default="")
 
 
 def _partial_matches(text: str) -> Iterator[ErrorMessageMatch]:
@@ -141,6 +174,33 @@ def _partial_matches(text: str) -> Iterator[ErrorMessageMatch]:
             yield ErrorMessageMatch(each, _PART_SCORE, part)
 
 
+def _truncated_matches(lines: Sequence[str]) -> Iterator[ErrorMessageMatch]:
+    """Yield the known message of which the last line is the beginning, if it is the beginning of one message only."""
+    last = lines[-1] if lines else ""
+    message = _NAMED.sub("", _QUOTE.sub("'", last.rstrip(".\u2026 ")), count=1).strip().lower()
+    if len(message) < _SHORTEST_BEGINNING:
+        return
+    entries = {
+        each for each in known_error_messages() if any(_begins_with(text, message) for text in each.texts)
+    }
+    if len(entries) == 1:
+        yield ErrorMessageMatch(entries.pop(), _PART_SCORE, last)
+
+
+def _begins_with(text: str, beginning: str) -> bool:
+    """Return whether a message with some values for its placeholders can begin with a text in lower case."""
+    rest = beginning
+    for number, part in enumerate(_QUOTE.sub("'", text).lower().split("{}")):
+        at = rest.find(part) if number else 0
+        if rest[at : at + len(part)] == part and at >= 0:
+            rest = rest[at + len(part) :]
+            continue
+        ends = (rest[start:] for start in range(len(rest))) if number else iter((rest,))
+        end = next((end for end in ends if part.startswith(end)), "")
+        return len(beginning) - len(rest) + len(end) >= _SHORTEST_BEGINNING and len(end) >= _SHORTEST_END
+    return False
+
+
 # Launchers prefix each line with the rank, loggers with time and level, Ray with the worker.
 _PREFIX = re.compile(
     r"^(?:\s*(?:\[?(?:rank|default)?\s*\d+\]?:|\[(?!Errno)(?:[^\]]{0,80}\d[^\]]{0,80}|[A-Z]+)\]:?"
@@ -153,15 +213,38 @@ _QUOTES = str.maketrans({"\u2019": "'", "\u2018": "'"})
 _QUOTE = re.compile("['\"`]")
 """Quotes of a message, which releases and web pages substitute for one another."""
 _FRAME = re.compile(r'^\s*File "[^"]*", line \d+')
+_ENTITY = re.compile(r"&(?:#\d+|#x[0-9a-f]+|quot|apos|lt|gt|amp);", re.IGNORECASE)
+_LITERAL_WORD = re.compile(r"[a-z0-9_]+")
+_NARROWEST = 40
+"""Minimum width of a terminal that cuts lines."""
 
 
 def _message_lines(text: str) -> Iterator[str]:
     """Yield the lines of a pasted text without colors, log prefixes and traceback frames."""
+    if _ENTITY.search(text):
+        from html import unescape
+
+        text = unescape(text)
+    if text.count("\\n") > text.count("\n"):
+        # A log in JSON has the whole traceback in one string.
+        text = text.replace("\\n", "\n").replace('\\"', '"')
     for line in _ESCAPE.sub("", text).translate(_QUOTES).splitlines():
         # rich draws a frame around tracebacks.
         bare = " ".join(_PREFIX.sub("", line).strip("\u2502 ").split())
         if bare and not _FRAME.match(line):
             yield bare
+
+
+def _join_cut_lines(text: str) -> str:
+    """Undo the line breaks of a terminal, which cuts longer lines at its width, also within words.
+
+    Return "" if no line is as long as the longest one and followed by another.
+    """
+    lines = _ESCAPE.sub("", text).splitlines()
+    width = max(map(len, lines), default=0)
+    if width < _NARROWEST or all(len(line) < width for line in lines[:-1]):
+        return ""
+    return "".join(line if len(line) == width else f"{line}\n" for line in lines)
 
 
 @cache

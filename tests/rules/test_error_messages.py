@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import json
 import re
 from pathlib import Path
 
@@ -28,6 +30,8 @@ last 60, 30 were developed with (22 found first); of the others, 18 of 29 were r
 and 10 were not known. An entry for the 60th was written before it was run. Of the next 37, 19 were right on their
 first run, 2 were taken for a related message, and 16 were not known.
 """
+UNRELATED = Path(__file__).with_name("unrelated_errors.txt").read_text("utf-8").splitlines()
+"""Errors of programs that have nothing to do with DeepSpeed, one a line."""
 GUIDES = Path(__file__).parents[2] / "site" / "docs" / "guides"
 ALL = {entry.id: entry for entry in known_error_messages()}
 
@@ -99,3 +103,73 @@ def test_a_cause_comes_before_the_symptom_that_follows() -> None:
 def test_a_huge_text_is_searched_from_its_end() -> None:
     text = "x" * 10**6 + "\nAssertionError: zero stage 2 requires an optimizer"
     assert find_error_messages(text)[0].entry.id == "zero-needs-optimizer"
+
+
+@pytest.mark.parametrize("text", UNRELATED)
+def test_an_unrelated_error_is_not_known(text: str) -> None:
+    assert find_error_messages(text) == []
+
+
+TRACEBACK = """Traceback (most recent call last):
+  File "/work/train.py", line 7, in <module>
+    engine, *_ = deepspeed.initialize(model=model, config="ds_config.json")
+  File "/usr/lib/python3/site-packages/accelerate/utils/dataclasses.py", line 925, in __post_init__
+    raise ValueError(
+ValueError: When using `deepspeed_config_file`, the following accelerate config variables will be ignored: ['x']
+"""
+ELASTIC = """E0926 19:27:28.000 12 torch/distributed/elastic/multiprocessing/api.py:869] failed
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+train.py FAILED
+Root Cause (first observed failure):
+[0]:
+  exitcode  : 1 (pid: 123)
+  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html
+"""
+LAUNCHER = (
+    "[ERROR] [launch.py:321:sigkill_handler] ['/usr/bin/python', 'train.py'] exits with return code = 1\n"
+)
+
+
+def cut_lines(text: str, width: int) -> str:
+    """The text as a terminal of this width shows it."""
+    return "\n".join(line[at : at + width] for line in text.splitlines() for at in range(0, len(line), width))
+
+
+def prefix_lines(text: str, prefix: str) -> str:
+    return "".join(f"{prefix}{line}\n" for line in text.splitlines())
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        cut_lines(TRACEBACK, 60),
+        html.escape(TRACEBACK),
+        json.dumps({"level": "error", "message": TRACEBACK}),
+        TRACEBACK + ELASTIC + LAUNCHER,
+        TRACEBACK.replace("'", "\u2019"),
+        TRACEBACK.replace("\n", "\r\n"),
+        prefix_lines(TRACEBACK, "[1,3]<stderr>:"),
+        prefix_lines(TRACEBACK, "2024-09-26T07:59:39.732000Z stderr F "),
+        prefix_lines(TRACEBACK, "(RayWorker pid=496948, ip=10.0.0.1) "),
+        prefix_lines(TRACEBACK, "> "),
+    ],
+    ids=["cut", "html", "json", "wrapped", "quotes", "crlf", "mpirun", "kubernetes", "ray", "mail"],
+)
+def test_a_cause_is_found_in_any_kind_of_log(log: str) -> None:
+    assert find_error_messages(log)[0].entry.id == "accelerate-ignored-variables"
+
+
+def test_the_first_symptom_precedes_those_of_launchers() -> None:
+    log = f"RuntimeError: Invalid mt19937 state\n{ELASTIC}{LAUNCHER}"
+    assert find_error_messages(log)[0].entry.id == "rng-state-invalid"
+
+
+@pytest.mark.parametrize("end", ["...", " \u2026", ""])
+def test_the_beginning_of_one_message_is_enough(end: str) -> None:
+    (match,) = find_error_messages(f"AssertionError: MiCS is mutually exclusive with Ze{end}")
+    assert match.entry.id == "mics-limits"
+    assert match.score < 1
+
+
+def test_the_beginning_of_several_messages_is_not_enough() -> None:
+    assert find_error_messages("AttributeError: 'Accelerator' object has no attri...") == []
