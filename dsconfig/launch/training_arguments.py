@@ -534,6 +534,8 @@ def tuning_type(data: Mapping[str, Json], program: str) -> str:
     has_adapters = program in ADAPTER_PROGRAMS or any(
         parse_argument_text(data.get(key)) is True for key in _ADAPTER_SWITCHES
     )
+    rank = parse_argument_text(data.get("use_llm_lora"))  # InternVL; 0: no adapters
+    has_adapters = has_adapters or (type(rank) is int and rank > 0)
     return explicit or ("lora" if has_adapters else "full")
 
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from dsconfig.memory.memory_limits import RequestedLimits as RequestedLimits
     from dsconfig.memory.models.architecture import Architecture as Architecture
     from dsconfig.memory.models.architecture import MicroBatch as MicroBatch
+    from dsconfig.memory.models.encoders_of_hub_models import llava_tower as llava_tower
     from dsconfig.memory.models.fallback_architecture import architecture_of_count as architecture_of_count
     from dsconfig.memory.models.fallback_architecture import generic_architecture as generic_architecture
     from dsconfig.memory.models.fallback_architecture import (
@@ -90,6 +91,7 @@ EXPORTS = {
     "fit_search": "ConfigChange FitSearch FittingChanges change_of_values fit merge_values",
     "memory_limits": "RequestedLimits",
     "models.architecture": "Architecture MicroBatch",
+    "models.encoders_of_hub_models": "llava_tower",
     "models.fallback_architecture": "architecture_of_count generic_architecture parameter_only_architecture",
     "models.from_hf_config": "architecture_of",
     "models.model_zoo": "decoder_of_size preset_of similar_names",

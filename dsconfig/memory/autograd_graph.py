@@ -347,8 +347,10 @@ class ForwardTape:
         kernels: FusedKernels | None = None,
         quantization: Quantization | None = None,
         objective: TrainingObjective | None = None,
+        trains_language_model: bool = True,
     ) -> None:
         self.objective = objective or TrainingObjective()
+        self.trains_language_model = trains_language_model
         self.itemsize, self.autocast, self.saves_linear_inputs = itemsize, autocast, saves_linear_inputs
         self.adapter, self.on_cpu = adapter, on_cpu
         self.kernels, self.quantization = kernels or FusedKernels(), quantization
@@ -384,6 +386,7 @@ class ForwardTape:
     ) -> Module:
         """Create a module with parameters of these sizes; `casts` says whether autocast casts them."""
         requires_grad = requires_grad and self.adapter is None
+        requires_grad = requires_grad and (self.trains_language_model or role is not None)
         if self.trains_whole(name, role) and sizes:
             adapter, self.adapter = self.adapter, None
             copy = self.module(name, *sizes, inputs_require_grad=inputs_require_grad, casts=casts)

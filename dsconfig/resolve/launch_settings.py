@@ -38,6 +38,7 @@ from dsconfig.memory import (
     TrainerTraits,
     UnmodeledSetting,
 )
+from dsconfig.resolve.composite_training import CompositeTraining, composite_training
 from dsconfig.resolve.model_source import parse_lora_settings, split_module_names
 from dsconfig.resolve.training_features import (
     add_default_loss_of_trl,
@@ -282,7 +283,7 @@ def _format_value(value: Json) -> str:
 # Launch files: model, sequence length, checkpointing, adapters.
 
 LENGTH = ("cutoff_len", "sequence_len", "max_length", "max_seq_length", "model_max_length", "block_size")
-_LORA_RANK = ("lora_rank", "lora_r")
+_LORA_RANK = ("lora_rank", "lora_r", "use_llm_lora")
 _LORA_DROPOUT: Mapping[str, Json] = {"ms-swift": 0.05, "TRL": 0.05}
 """Default of `lora_dropout` by program (ms-swift arguments/tuner_args.py, trl trainer/model_config.py); others: 0."""
 ATTENTION = {"fa2": "flash", "fa3": "flash", "flash_attention_2": "flash", "flash_attn": "flash"}
@@ -315,11 +316,7 @@ class LaunchSettings(NamedTuple):
     kernels: FusedKernels = FusedKernels()
     quantization: Quantization | None = None
     method: TrainerSettings = TrainerSettings()
-    trains_towers: bool = True
-    """Whether encoders of images and audio are trained."""
-    trains_towers_beside_adapters: bool = False
-    checkpoints_towers: bool | None = None
-    """Whether the layers of these encoders are checkpointed; None: as those of the language model."""
+    composite: CompositeTraining = CompositeTraining()
     packing: bool | None = None
     """Whether all sequences have the full length."""
     assumed_inputs: tuple[UnmodeledSetting, ...] = ()
@@ -411,10 +408,7 @@ def _settings_of(job: LaunchedJob) -> LaunchSettings:
         assumed_inputs=assumed_loss,
         method=selected._replace(casts_logits=program == "LLaMA-Factory"),
         quantization=requested_quantization(data),
-        trains_towers=_trains_towers(data, program),
-        # ms-swift's `lora_llm` adds adapters to the language model, and trains the rest (plugin/tuner.py).
-        trains_towers_beside_adapters=_tuner(data) == "lora_llm",
-        checkpoints_towers=_checkpoints_towers(data, program),
+        composite=composite_training(data, program),
         packing=packs_sequences(data),
         expandable_segments=_has_expandable_segments(data),
     )
@@ -425,23 +419,6 @@ def _has_expandable_segments(data: Mapping[str, Json]) -> bool:
     settings = [value_at_dotted_path(data, f"ENV.{name}") for name in ALLOCATOR_VARIABLES]
     words = {word.strip().lower() for text in settings if isinstance(text, str) for word in text.split(",")}
     return "expandable_segments:true" in {word.replace(" ", "") for word in words}
-
-
-def _tuner(data: Mapping[str, Json]) -> str:
-    """Return ms-swift's `tuner_type`, `train_type` before release 4."""
-    return str(parse_argument_text(data.get("tuner_type") or data.get("train_type")))
-
-
-def _checkpoints_towers(data: Mapping[str, Json], program: str) -> bool | None:
-    value = parse_argument_text(data.get("vit_gradient_checkpointing")) if program == "ms-swift" else None
-    return value if isinstance(value, bool) else None
-
-
-def _trains_towers(data: Mapping[str, Json], program: str) -> bool:
-    """Return whether image and audio encoders are trained; LLaMA-Factory and ms-swift freeze them by default."""
-    keys = {"LLaMA-Factory": "freeze_vision_tower", "ms-swift": "freeze_vit"}
-    value = parse_argument_text(data.get(keys[program])) if program in keys else False
-    return value is False or (value is None and _tuner(data) == "lora_llm")
 
 
 def _model_from_launch_file(data: Mapping[str, Json], launch: str) -> str | None:
@@ -455,7 +432,7 @@ def _model_from_launch_file(data: Mapping[str, Json], launch: str) -> str | None
 def _uses_activation_checkpointing(data: Mapping[str, Json], program: str) -> bool | None:
     if program == "LLaMA-Factory":
         return parse_argument_text(data.get("disable_gradient_checkpointing")) is not True
-    value = parse_argument_text(data.get("gradient_checkpointing"))
+    value = parse_argument_text(data.get("gradient_checkpointing", data.get("grad_checkpoint")))  # InternVL
     if value is None:
         return True if program in ADAPTER_PROGRAMS else None
     return value is not False
@@ -490,11 +467,16 @@ def _lora_settings(data: Mapping[str, Json], program: str) -> LoraAdapter | None
         (value for key in _LORA_RANK if (value := parse_argument_text(data.get(key))) is not None), None
     )
     target = next((value for key in LORA_TARGET_KEYS if (value := data.get(key))), None)
-    if target is None and (program in ADAPTER_PROGRAMS or data.get("lora_target_linear") is True):
+    # LLaVA and InternVL add adapters to all linear layers of the language model.
+    names_all = data.get("lora_target_linear") is True or "lora_enable" in data or "use_llm_lora" in data
+    if target is None and (program in ADAPTER_PROGRAMS or names_all):
         target = "all"
     values: dict[str, Json] = {"r": rank if rank is not None else 16 if program == "TRL" else 8}
     values |= {"target": target} if target is not None else {}
     dropout = parse_argument_text(data.get("lora_dropout", _LORA_DROPOUT.get(program)))
     values |= {"dropout": dropout} if isinstance(dropout, (int, float)) else {}
     saved = next((value for key in SAVED_MODULE_KEYS if (value := parse_argument_text(data.get(key)))), None)
+    if saved is None and "tune_vision" in data:  # MiniCPM-V (finetune.py, `modules_to_save`)
+        saved = ["embed_tokens", "resampler"]
+        saved += ["vpm"] if parse_argument_text(data["tune_vision"]) is not False else []
     return parse_lora_settings(values | ({"save": saved} if _names_roles_with_estimate(saved) else {}))

@@ -66,7 +66,7 @@ from dsconfig.resolve.memory_options import (
     samples_per_micro_batch,
     within_positions,
 )
-from dsconfig.resolve.model_source import ModelSource, load_model, parse_lora_settings
+from dsconfig.resolve.model_source import ModelSource, load_model, parse_lora_settings, with_encoder
 from dsconfig.resolve.resolve import resolve_job
 from dsconfig.resolve.resolved_run import ResolvedRun
 from dsconfig.resolve.training_features import (
@@ -277,7 +277,7 @@ def estimate_request(document: Document, options: MemoryOptions) -> EstimateRequ
             f"the model {own_model.shown} {OUTSIDE}, and is not read", "pass it as `model`"
         )
     source = options.model or (own_model.named if own_model else launch.model)
-    model = load_model(source, options.parameters)
+    model = with_encoder(load_model(source, options.parameters), dict(launch.composite.encoder_keys))
     changes = dict(options.set or {})
     changes |= {} if options.micro_batch is None else {MICRO: options.micro_batch}
     args = read_training_arguments(options.training_args)
@@ -448,16 +448,19 @@ def _micro_batch(
     checkpointing = (
         checkpoints_by_arguments if launch.gradient_checkpointing is None else launch.gradient_checkpointing
     )
+    parts = launch.composite
+    adapter = launch.adapter if options.lora is None else parse_lora_settings(options.lora)
     return MicroBatch(
         samples_per_micro_batch(run),
         options.sequence_length or launch.sequence_length or arch.default_length or LENGTH,
         gradient_checkpointing=checkpointing if options.checkpointing is None else options.checkpointing,
-        adapter=launch.adapter if options.lora is None else parse_lora_settings(options.lora),
+        adapter=adapter,
         expert_imbalance=options.imbalance or 1.0,
         image_tokens=options.image_tokens,
-        trains_towers=launch.trains_towers if options.train_vision is None else options.train_vision,
-        trains_towers_beside_adapters=options.train_vision is True or launch.trains_towers_beside_adapters,
-        checkpoints_towers=launch.checkpoints_towers,
+        trains_towers=parts.trains_towers if options.train_vision is None else options.train_vision,
+        trains_towers_beside_adapters=options.train_vision is True or parts.trains_towers_beside_adapters,
+        checkpoints_towers=parts.checkpoints_towers,
+        trains_language_model=parts.trains_language_model or adapter is not None,
     )
 
 
@@ -561,9 +564,14 @@ def _assumptions(question: EstimateRequest) -> list[str]:
         linear_names = weights_of(question.arch, micro_batch.itemsize, micro_batch.autocast).linear_names
         targets = micro_batch.adapter.targets
         names = ", ".join(sorted(targets & linear_names.keys() or targets)) or "all linear layers"
-        lines.append(
-            f"adapters of rank {micro_batch.adapter.rank} are trained and nothing else (LoRA: {names})"
+        whole = sorted(micro_batch.adapter.saved_modules)
+        trains_parts = micro_batch.trains_towers_beside_adapters or any(
+            tower.is_frozen for tower in question.arch.towers
         )
+        others = (
+            f" next to copies of {', '.join(whole)}" if whole else "" if trains_parts else " and nothing else"
+        )
+        lines.append(f"adapters of rank {micro_batch.adapter.rank} are trained{others} (LoRA: {names})")
     if setup.optimizer.temporary_bytes and not setup.offloads_optimizer:
         name = "adamw" if setup.optimizer.muon_method else setup.optimizer.name
         lines.append(f"torch runs `{name}` with foreach")

@@ -88,6 +88,19 @@ def load_model(source: ModelSource | None, parameters: int | None = None) -> Mod
     return _model_of_config(source, parameters)
 
 
+def with_encoder(model: ModelWithConfig, keys: Mapping[str, Json]) -> ModelWithConfig:
+    """Add the image encoder that LLaVA's script gives a text model, described by keys of `config.json`."""
+    arch = model.shape
+    if not keys or arch.towers or arch.family not in ("decoder", "generic"):
+        return model
+    from dsconfig.memory import llava_tower
+
+    tower = llava_tower(keys, arch.hidden_size)
+    if tower is None:
+        return model._replace(shape=arch._replace(unmodeled_encoder="vision_tower"))
+    return model._replace(shape=arch._replace(towers=(tower,)))
+
+
 def _model_of_config(config: Mapping[str, Json], parameters: int | None) -> ModelWithConfig:
     """Return the model of a `config.json`, with only its parameters if its layers are not supported."""
     from dsconfig.memory import (
@@ -217,13 +230,20 @@ def _parse_number(value: Json) -> int | float | None:
 def _target_layers(value: Json) -> frozenset[str]:
     """Return the names of the target layers, or an empty set for all.
 
-    LLaMA-Factory and Axolotl separate them by commas.
+    LLaMA-Factory and Axolotl separate them by commas. PEFT takes a text as a regular expression of the whole name.
     """
     names = [value] if isinstance(value, str) else value
     if names is None:
         return USUAL
     entries = names if isinstance(names, list) else []
     words = {part.strip() for name in entries if isinstance(name, str) for part in name.split(",")} - {""}
+    words = {part for word in words for part in _alternatives(word)}
     if not words or not all(isinstance(name, str) for name in entries):
         raise ValueError(f"lora: target is `{value}`; expected layer names, or all")
     return frozenset() if words & set(ALL) else frozenset(name.rpartition(".")[2] for name in words)
+
+
+def _alternatives(pattern: str) -> list[str]:
+    """Return the names at the end of a regular expression such as `.*self_attn.(q_proj|k_proj)`, or the pattern."""
+    last = pattern.removesuffix(")").rpartition("(")[2]
+    return last.split("|") if pattern.endswith(")") and "(" in pattern else [pattern]

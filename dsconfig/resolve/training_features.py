@@ -304,7 +304,9 @@ def feature_notes(arch: Architecture, batch: MicroBatch) -> Iterator[str]:
     kernels, quantization = batch.kernels, batch.quantization
     for tower in arch.towers:
         is_trained = batch.trains_towers and not tower.is_frozen
-        is_trained &= batch.adapter is None or batch.trains_towers_beside_adapters
+        if batch.adapter is not None:
+            is_saved = "vision_tower" in batch.adapter.saved_modules
+            is_trained = is_saved or (is_trained and batch.trains_towers_beside_adapters)
         how, count = "trained" if is_trained else "frozen", tokens_of_tower(arch, tower, batch)
         kind = "audio" if tower.is_audio else "images"
         yield f"{count} tokens of a sequence are those of {kind}, whose encoder is {how}"
@@ -315,6 +317,10 @@ def feature_notes(arch: Architecture, batch: MicroBatch) -> Iterator[str]:
                 f"the number of images is not given{size}: the memory expected in nvidia-smi is that of "
                 f"sequences with 0 to {batch.sequence_length} such tokens; pass `--image-tokens`"
             )
+    if arch.unmodeled_encoder:
+        yield f"{UNMODELED_ENCODER.key} (`{arch.unmodeled_encoder}`): {UNMODELED_ENCODER.text}"
+    if not batch.trains_language_model:
+        yield "the language model is frozen"
     if kernels.loss != "full":
         how = "fused with the output projection" if kernels.loss == "fused" else "in chunks of 256 tokens"
         yield f"the loss is computed {how}, without all logits"

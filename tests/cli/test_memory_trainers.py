@@ -217,6 +217,82 @@ def model_folder(tmp_path: Path) -> Path:
     return folder
 
 
+ZERO2 = {
+    "train_micro_batch_size_per_gpu": "auto",
+    "gradient_accumulation_steps": "auto",
+    "bf16": {"enabled": "auto"},
+    "zero_optimization": {"stage": 2, "reduce_bucket_size": 1000},
+}
+SCRIPT = (
+    "torchrun --nproc_per_node=2 {script} --deepspeed zero2.json --model_name_or_path {model} --bf16 True "
+    "--output_dir o --learning_rate 1e-5 --gradient_accumulation_steps 1 --per_device_train_batch_size 1 {more}\n"
+)
+DECODER = {
+    "hidden_size": 128,
+    "num_hidden_layers": 2,
+    "intermediate_size": 256,
+    "num_attention_heads": 2,
+    "vocab_size": 1000,
+    "tie_word_embeddings": False,
+}
+
+
+def estimate_of_script(
+    run: Runs, folder: Path, model: dict[str, Any], script: str, more: str
+) -> dict[str, Any]:
+    """Estimate a script of a training repository, which names the config and a model beside it."""
+    (folder / "model").mkdir(exist_ok=True)
+    (folder / "model" / "config.json").write_text(json.dumps(DECODER | model))
+    (folder / "zero2.json").write_text(json.dumps(ZERO2))
+    (folder / "run.sh").write_text(SCRIPT.format(script=script, model=folder / "model", more=more))
+    return estimate(run, "memory", str(folder / "run.sh"), "--image-tokens", "256")
+
+
+CLIP = (
+    "--vision_tower openai/clip-vit-large-patch14-336 --mm_projector_type mlp2x_gelu --model_max_length 512"
+)
+
+
+def test_llava_adds_its_encoder_to_a_text_model(run: Runs, tmp_path: Path) -> None:
+    train, llama = "llava/train/train_mem.py", {"model_type": "llama"}
+    text = estimate_of_script(run, tmp_path, llama, train, "--model_max_length 512")
+    image = estimate_of_script(run, tmp_path, llama, train, CLIP)
+    assert image["parameters"] - text["parameters"] > 303e6
+    assert image["trained"] - text["trained"] == (1024 + 1) * 128 + (128 + 1) * 128
+    projector = estimate_of_script(run, tmp_path, llama, train, f"{CLIP} --tune_mm_mlp_adapter True")
+    assert projector["trained"] == image["trained"] - text["trained"]
+    assert "the language model is frozen" in projector["assumptions"]
+    other = estimate_of_script(run, tmp_path, llama, train, "--vision_tower a/b --model_max_length 512")
+    assert any("`vision_tower`" in line for line in other["assumptions"])
+
+
+def test_internvl_has_arguments_of_its_own(run: Runs, tmp_path: Path) -> None:
+    vision = {"hidden_size": 64, "num_hidden_layers": 2, "intermediate_size": 64, "num_attention_heads": 2}
+    model = {"model_type": "internvl_chat", "llm_config": DECODER | {"model_type": "internlm2"}}
+    model["vision_config"] = vision
+    train, more = "internvl/train/internvl_chat_finetune.py", "--max_seq_length 512 --grad_checkpoint True"
+    full = estimate_of_script(run, tmp_path, model, train, f"{more} --freeze_mlp False")
+    assert full["trained"] == full["parameters"]
+    frozen = "--freeze_llm True --freeze_mlp True --freeze_backbone True"
+    lora = estimate_of_script(run, tmp_path, model, train, f"{more} {frozen} --use_llm_lora 4")
+    sizes = ((128, 384), (128, 128), (128, 256), (128, 256), (256, 128))
+    assert lora["trained"] == 2 * 4 * sum(map(sum, sizes))
+    assert any("checkpointed per layer" in line for line in lora["assumptions"])
+
+
+def test_minicpm_v_saves_its_encoder_next_to_adapters(run: Runs, tmp_path: Path) -> None:
+    vision = {"hidden_size": 64, "num_hidden_layers": 2, "intermediate_size": 64, "num_attention_heads": 2}
+    model = {"model_type": "minicpmv", "version": "2.5", "query_num": 64, "vision_config": vision}
+    target = r'--lora_target_modules "llm\..*layers\.\d+\.self_attn\.(q_proj|k_proj)"'
+    more = f"--model_max_length 512 --use_lora true --tune_llm false {target} --tune_vision"
+    whole, frozen = (
+        estimate_of_script(run, tmp_path, model, "finetune.py", f"{more} {value}")
+        for value in ("true", "false")
+    )
+    assert whole["trained"] > frozen["trained"] > 2 * 8 * (2 * 2 * 128)
+    assert any("whose encoder is trained" in line for line in whole["assumptions"])
+
+
 def estimate_of_swift(run: Runs, folder: Path, more: str) -> dict[str, Any]:
     script = folder.parent / "run.sh"
     script.write_text(SWIFT.format(model=folder, more=more))

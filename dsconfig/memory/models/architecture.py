@@ -244,6 +244,8 @@ class MicroBatch(NamedTuple):
     trains_towers: bool = True
     """Whether encoders of images or audio, and their projectors, are trained; not if adapters are."""
     trains_towers_beside_adapters: bool = False
+    trains_language_model: bool = True
+    """Whether the language model, or its adapters, are trained, or only the encoders and projectors that feed it."""
     checkpoints_towers: bool | None = None
     """Activation checkpointing of the encoders' layers, or None if they follow `gradient_checkpointing`."""
     has_varied_lengths: bool = False
@@ -272,4 +274,5 @@ class MicroBatch(NamedTuple):
             self.kernels,
             self.quantization,
             self.objective,
+            self.trains_language_model,
         )

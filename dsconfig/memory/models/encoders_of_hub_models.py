@@ -97,7 +97,7 @@ def _qwen_vl(config: Config, text: int) -> Tower:
     return with_resampler(tower, queries, out)
 
 
-def _llava(config: Config, text: int) -> Tower | None:
+def llava_tower(config: Config, text: int) -> Tower | None:
     """Read the encoder that LLaVA's repository loads by name (llava/model/multimodal_encoder)."""
     tower = named_encoder(config.get("mm_vision_tower"))
     if tower is None:
@@ -212,7 +212,7 @@ HUB_MODELS: Mapping[str, Callable[[Config, int], Tower | None]] = {
     "minicpmv": _minicpmv,
     "minicpmo": _minicpmv,
     "qwen-vl": _qwen_vl,
-    "mm_vision_tower": _llava,
+    "mm_vision_tower": llava_tower,
     "glm-4v": _glm_4v,
     "phi3_v": _phi3_v,
     "kimi_vl": _kimi_vl,
