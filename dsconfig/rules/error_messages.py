@@ -147,9 +147,9 @@ def _exact_matches(text: str) -> Iterator[_ExactMatch]:
             # Compiling a thousand expressions takes longer than all else, and few messages have their word in the text.
             if _longest_word(variant) not in lower:
                 continue
-            if found := _compile_message(variant).search(text):
+            if occurrence := _compile_message(variant).search(text):
                 literals = len(variant.replace("{}", ""))
-                yield _ExactMatch(literals, found.start(), ErrorMessageMatch(entry, 1.0, found[0]))
+                yield _ExactMatch(literals, occurrence.start(), ErrorMessageMatch(entry, 1.0, occurrence[0]))
                 break
 
 
