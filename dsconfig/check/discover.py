@@ -27,7 +27,7 @@ from dsconfig.document.config_file_names import (
     is_yaml_name,
 )
 from dsconfig.launch.launch_file_formats import is_shell_script_name
-from dsconfig.launch.repository_files import calls_launch_script, may_start_deepspeed_job
+from dsconfig.launch.repository_files import may_lead_to_deepspeed_job
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def entry_starts_job(entry: os.DirEntry[str]) -> bool:
     if not entry.is_file() or not may_read_discovered_file(entry.path):
         return False
     data = read_small_file(entry.path)
-    if not (may_start_deepspeed_job(data) or calls_launch_script(data, entry.path)):
+    if not may_lead_to_deepspeed_job(data, entry.path):
         return False
     from dsconfig.document import read_bytes
     from dsconfig.launch.find_jobs import job_of_launch_file
@@ -330,9 +330,7 @@ def linked_configs_by_path(names: Iterable[str]) -> dict[str, list[str]]:
     launches_by_config: dict[str, list[str]] = {}
     for name in names:
         data = read_small_file(name) if may_be_config(name) or is_shell_script_name(name) else b""
-        is_launch = is_shell_script_name(name) and (
-            may_start_deepspeed_job(data) or calls_launch_script(data, name)
-        )
+        is_launch = is_shell_script_name(name) and may_lead_to_deepspeed_job(data, name)
         if not (is_launch if is_shell_script_name(name) else classify_config_file.mentions_deepspeed(data)):
             continue
         from dsconfig.document import read_bytes

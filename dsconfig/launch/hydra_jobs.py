@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import islice, product
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +17,15 @@ from dsconfig.core.file_access import relative_path
 from dsconfig.core.json_types import Json, JsonObject, KeyPath, NamedTuple
 from dsconfig.document import read_dict, read_file, read_text
 from dsconfig.document.located_tree import UNKNOWN
+from dsconfig.launch.hydra_defaults import (
+    DefaultsEntry,
+    GroupChoices,
+    compose_defaults,
+    is_group_folder,
+    parse_defaults_entry,
+)
 from dsconfig.launch.launched_job import HYDRA
-from dsconfig.launch.omegaconf import compose_defaults, job_with_path, resolved_values
+from dsconfig.launch.omegaconf import job_with_path, resolved_values
 from dsconfig.launch.python.constant_expressions import ConstantEvaluator
 from dsconfig.launch.python.name_bindings import last_dotted_name
 from dsconfig.launch.python.syntax_trees import (
@@ -37,7 +44,6 @@ if TYPE_CHECKING:
 
 _MAX_JOBS = 20
 """Maximum number of jobs of a multirun that are followed."""
-_GROUP = re.compile(r"(?:override |optional )*/?(?P<group>[\w/-]+)(?:@(?P<package>[\w.]+))?")
 
 
 class HydraOverride(NamedTuple):
@@ -129,9 +135,9 @@ def _job_of_overrides(
     data: JsonObject,
     overrides: list[HydraOverride],
 ) -> LaunchedJob | None:
-    defaults, changes = _apply_to_defaults(data, overrides, os.path.dirname(primary.name))
-    composed = compose_defaults(primary, {**data, "defaults": defaults} if defaults is not None else data)
-    if not _is_composition_known(defaults or [], composed.files):
+    choices, changes = _split_overrides(overrides, os.path.dirname(primary.name))
+    composed = compose_defaults(primary, data, choices)
+    if not composed.is_complete:
         return None
     values = dict(composed.data)
     for each in changes:
@@ -157,21 +163,6 @@ def _job_of_overrides(
     )
 
 
-def _is_composition_known(defaults: list[Json], files: Sequence[tuple[KeyPath, Document]]) -> bool:
-    """Return whether all entries of a defaults list were found, and none of their files has a defaults list."""
-    chosen = [entry for entry in defaults if entry != "_self_" and not _configures_hydra(entry)]
-    values = [document.value() for _, document in files]
-    return len(chosen) == len(files) and not any(
-        isinstance(each, dict) and "defaults" in each for each in values
-    )
-
-
-def _configures_hydra(entry: Json) -> bool:
-    """Return whether an entry of a defaults list configures Hydra itself, such as `override hydra/launcher: joblib`."""
-    group = str(next(iter(entry), "")) if isinstance(entry, dict) else str(entry)
-    return re.match(r"(?:override )?/?hydra/", group) is not None
-
-
 def _config_at(values: Any, path: KeyPath, job: LaunchedJob) -> JsonObject | None:
     """Return the config at a path of the composed values, or the one that Lightning builds or loads."""
     node = values
@@ -184,36 +175,28 @@ def _config_at(values: Any, path: KeyPath, job: LaunchedJob) -> JsonObject | Non
     return dict(node) if isinstance(node, Mapping) else None
 
 
-def _apply_to_defaults(
-    data: JsonObject, overrides: list[HydraOverride], folder: str
-) -> tuple[list[Json] | None, list[HydraOverride]]:
-    """Apply the overrides that select group files to the defaults list; return it with the other overrides."""
-    entries = data.get("defaults")
-    defaults = list(entries) if isinstance(entries, list) else []
+def _split_overrides(overrides: list[HydraOverride], folder: str) -> tuple[GroupChoices, list[HydraOverride]]:
+    """Split overrides into those that choose group files below `folder`, and those that change values."""
+    replaced: dict[str, tuple[str, ...]] = {}
+    added: list[DefaultsEntry] = []
+    deleted: set[str] = set()
     changes: list[HydraOverride] = []
     for each in overrides:
-        group = each.key.partition("@")[0]
-        index = next((at for at, entry in enumerate(defaults) if _group_of_entry(entry) == each.key), None)
-        if index is not None and each.prefix == "~":
-            del defaults[index]
-        elif index is not None:
-            (key,) = defaults[index]
-            defaults[index] = {key: each.value}
-        elif each.prefix in ("+", "++") and os.path.isfile(os.path.join(folder, group, f"{each.value}.yaml")):
-            defaults.append({each.key: each.value})
-        else:
+        if each.key.partition("@")[0].startswith("hydra/"):
+            continue
+        value = None if each.prefix == "~" else _parse_value(each.value)
+        is_choice = value is None or isinstance(value, str | list)
+        if not is_choice or not is_group_folder(folder, each.key.partition("@")[0]):
             changes.append(each)
-    return (defaults if isinstance(entries, list) or defaults else None), changes
-
-
-def _group_of_entry(entry: Json) -> str | None:
-    """Return the group of an entry of a defaults list as overrides spell it: `db` or `db@backup`."""
-    if not isinstance(entry, dict) or len(entry) != 1:
-        return None
-    match = _GROUP.fullmatch(str(next(iter(entry))))
-    if match is None:
-        return None
-    return match["group"] + (f"@{match['package']}" if match["package"] else "")
+        elif each.prefix == "~":
+            deleted.add(each.key)
+        elif (entry := parse_defaults_entry({each.key: value})) is None:
+            changes.append(each)
+        elif each.prefix == "+":
+            added.append(entry)
+        else:
+            replaced[each.key] = entry.choices
+    return GroupChoices(replaced, tuple(added), frozenset(deleted)), changes
 
 
 def _set_value(values: JsonObject, override: HydraOverride) -> None:

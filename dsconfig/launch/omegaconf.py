@@ -11,12 +11,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dsconfig.core.json_types import Json, JsonObject, KeyPath, NamedTuple
+from dsconfig.core.json_types import Json, JsonObject, KeyPath
 from dsconfig.document import Document, read_dict, read_file
 from dsconfig.document.located_tree import UNKNOWN
 from dsconfig.job.detect_consumer import consumer_suggested_by_content
 from dsconfig.launch.config_references import deepspeed_program_texts
 from dsconfig.launch.framework_configs import build_lightning_config
+from dsconfig.launch.hydra_defaults import ComposedConfig, compose_defaults
 from dsconfig.launch.launch_file_formats import FORMATS, LaunchFileFormat
 from dsconfig.launch.launched_job import LaunchedJob
 from dsconfig.launch.repository_files import (
@@ -35,8 +36,6 @@ _MAX_DEPTH = 10
 """Maximum length of a chain of interpolations, and maximum depth at which a config is searched."""
 _MAX_VALUES = 50_000
 """Maximum number of resolved values: nested interpolations of lists multiply them."""
-_MAX_FILES = 50
-"""Maximum number of group files in one defaults list."""
 _CONFIG_NAMES = frozenset(("deepspeed", "ds_config", "deepspeed_config", "deepspeed_cfg", "ds_cfg", "ds"))
 
 
@@ -98,74 +97,6 @@ def _look_up_interpolation(name: str, root: Json, path: KeyPath, depth: int, bud
         else:
             return UNKNOWN
     return _resolve_value(value, root, keys, depth + 1, budget)
-
-
-# Composition of group files.
-
-
-class ComposedConfig(NamedTuple):
-    """A config composed from several files, with the file that each part comes from."""
-
-    data: Any
-    files: tuple[tuple[KeyPath, Document], ...]
-    """Group files, each with the path at which the composed data contains it."""
-
-
-def compose_defaults(launch: Document, data: JsonObject) -> ComposedConfig:
-    """Compose a root config from the files in its defaults list that are known before the run."""
-    entries = data.get("defaults")
-    root_values = {key: value for key, value in data.items() if key != "defaults"}
-    if not isinstance(entries, list):
-        return ComposedConfig(root_values, ())
-    composed: JsonObject = {}
-    files: list[tuple[KeyPath, Document]] = []
-    has_own = False
-    for entry in entries[:_MAX_FILES]:
-        if entry == "_self_":
-            composed, has_own = _merge_configs(composed, root_values), True
-            continue
-        # A plain name is a file of the same group, such as `default.yaml` beside `deepspeed.yaml`.
-        for group, choice in (entry if isinstance(entry, dict) else {"": entry}).items():
-            if isinstance(choice, str) and (part := _find_group_file(launch, str(group), choice)) is not None:
-                path, document = part
-                files.append(part)
-                nested = _remove_defaults_lists(document.value())
-                for key in reversed(path):
-                    nested = {str(key): nested}
-                composed = _merge_configs(composed, nested)
-    return ComposedConfig(composed if has_own else _merge_configs(composed, root_values), tuple(files))
-
-
-def _find_group_file(launch: Document, group: str, choice: str) -> tuple[KeyPath, Document] | None:
-    """Return the file that an entry of a defaults list selects, such as `- strategy@trainer.strategy: deepspeed`."""
-    group = group.removeprefix("override ").removeprefix("optional ").strip().lstrip("/")
-    group, _, package = group.partition("@")
-    folder = group or os.path.dirname(launch.name)
-    lookup = resolve_written_path(os.path.join(folder, choice.removesuffix(".yaml") + ".yaml"), launch.name)
-    if lookup.path is None:
-        return None
-    document = read_file(lookup.path)
-    if package == "_global_" or re.match(r"\s*#\s*@package\s+_global_", document.text):
-        return (), document
-    return tuple(part for part in (package or group.replace("/", ".")).split(".") if part), document
-
-
-def _remove_defaults_lists(value: Json) -> Json:
-    return (
-        {key: each for key, each in value.items() if key != "defaults"} if isinstance(value, dict) else value
-    )
-
-
-def _merge_configs(base: JsonObject, over: Json) -> JsonObject:
-    if not isinstance(over, dict):
-        return base
-    merged = dict(base)
-    for key, value in over.items():
-        inner = merged.get(key)
-        merged[key] = (
-            _merge_configs(inner, value) if isinstance(inner, dict) and isinstance(value, dict) else value
-        )
-    return merged
 
 
 # Configs and strategies below any key.

@@ -168,6 +168,15 @@ def may_start_deepspeed_job(data: bytes) -> bool:
     return re.search(_LAUNCH_WORDS, data) is not None or _mentions_deepspeed(data)
 
 
+def may_lead_to_deepspeed_job(data: bytes, path: str) -> bool:
+    """Return whether a script may start a DeepSpeed job itself, or through a script or program that it names."""
+    return (
+        may_start_deepspeed_job(data)
+        or calls_launch_script(data, path)
+        or starts_deepspeed_program(data, path)
+    )
+
+
 def calls_launch_script(data: bytes, path: str) -> bool:
     """Return whether a script runs another script that may start a job: `bash scripts/train.sh 8 zero3`."""
     names = dict.fromkeys(
@@ -175,6 +184,19 @@ def calls_launch_script(data: bytes, path: str) -> bool:
     )
     paths = (resolve_written_path(name, path).path for name in names)
     return any(may_start_deepspeed_job(_text_of(script)) for script in paths if script is not None)
+
+
+def starts_deepspeed_program(data: bytes, path: str) -> bool:
+    """Return whether a script names a Python program that uses DeepSpeed or Hydra, which may compose a config."""
+    names = dict.fromkeys(
+        match[1].decode("latin-1") for match in islice(re.finditer(_PROGRAMS, data), _MAX_CALLS)
+    )
+    paths = (resolve_written_path(name, path).path for name in names)
+    return any(re.search(_USES, _text_of(program)) for program in paths if program is not None)
+
+
+_PROGRAMS = rb"(?<![\w./$-])([\w./${}-]*\w\.py)\b"
+_USES = rb"deepspeed|DeepSpeed|\bhydra\b"
 
 
 def _text_of(path: str) -> bytes:

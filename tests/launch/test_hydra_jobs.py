@@ -107,3 +107,77 @@ def test_devices_of_lightning() -> None:
 def test_unknown_value_stays_unknown() -> None:
     write("deepspeed --num_gpus 4 train.py +ds_config.train_batch_size=$BATCH")
     assert not list(check("run.sh", target="0.19.8"))
+
+
+GROUPS = {
+    "config.yaml": "defaults:\n- base\n- train: small\n- _self_\nbatch: 4\n",
+    "base.yaml": "batch: 1\nds_config: {steps_per_print: 7}\n",
+    "train/small.yaml": "# @package _global_\ndefaults:\n- /ds_config: zero2\n- _self_\nbatch: 2\n",
+    "train/large.yaml": "# @package _global_\ndefaults:\n- /ds_config: zero2\n- optional extra: none\n"
+    "- override /ds_config: zero3\nds_config: {gradient_accumulation_steps: 8}\n",
+    "train/nested.yaml": "# @package _global_\ndefaults:\n- /ds_config/precision@ds_config.bf16: bf16\n"
+    "- /ds_config: zero2\n",
+    "ds_config/zero2.yaml": ZERO,
+    "ds_config/zero3.yaml": ZERO.replace("stage: 2", "stage: 3"),
+    "ds_config/precision/bf16.yaml": "enabled: true\n",
+}
+"""A folder of configs, in which files of groups have defaults lists of their own."""
+
+
+@pytest.mark.usefixtures("empty_repository")
+@pytest.mark.parametrize(
+    ("overrides", "expected"),
+    [
+        ("", {"micro": 4, "steps": 2, "stage": 2}),  # `_self_` of the primary config comes last
+        ("train=large", {"micro": 4, "steps": 8, "stage": 3}),  # `override` reaches a later list
+        ("train=large ds_config=zero2", {"micro": 4, "steps": 8, "stage": 2}),  # the command wins
+        ("train=nested", {"micro": 4, "steps": 2, "stage": 2, "bf16": True}),
+        ("~train", None),
+    ],
+)
+def test_defaults_lists_of_groups(overrides: str, expected: dict[str, object] | None) -> None:
+    """The values are those that Hydra 1.3 composes."""
+    write(f"deepspeed --num_gpus 4 train.py {overrides}")
+    for name, text in GROUPS.items():
+        Path("conf", name).parent.mkdir(parents=True, exist_ok=True)
+        Path("conf", name).write_text(text)
+    if expected is None:
+        assert not check("run.sh", target="0.19.8").children
+        return
+    config = resolve("run.sh", target="0.19.8").config
+    found = {
+        "micro": config["train_micro_batch_size_per_gpu"],
+        "steps": config["gradient_accumulation_steps"],
+        "stage": config["zero_optimization"]["stage"],
+    }
+    if "bf16" in config:
+        found["bf16"] = config["bf16"]["enabled"]
+    assert config["steps_per_print"] == 7
+    assert found == expected
+
+
+@pytest.mark.usefixtures("empty_repository")
+@pytest.mark.parametrize(
+    "defaults",
+    [
+        "- override ds_config: zero3\n- ds_config: zero2\n",  # Hydra accepts overrides at the end only
+        "- ds_config: zero2\n- override other: a\n",
+        "- ds_config: ${name}\n",
+        "- ds_config: zero2\n- /db@cache: missing\n",
+    ],
+)
+def test_lists_that_hydra_rejects_are_not_checked(defaults: str) -> None:
+    write("deepspeed --num_gpus 4 train.py", f"defaults:\n{defaults}batch: 4\n")
+    assert check("run.sh").why_not_config
+
+
+@pytest.mark.usefixtures("empty_repository")
+def test_a_script_without_the_word_is_found() -> None:
+    """`python train.py` composes the config, and a folder check reads the program that the script names."""
+    write("python train.py ds_config=zero3")
+    from dsconfig.check.discover import find_configs
+
+    assert "run.sh" in set(find_configs(".", launches=True))
+    report = check("run.sh", target="0.19.8")
+    assert [each.code for each in report] == ["DSC102"]
+    assert report.world_size == 1
