@@ -85,7 +85,7 @@ def job_from_arguments(
     if spec is not None and not is_consumer_spec(spec):
         raise ValueError(f"unknown consumer {spec!r}: expected {EXPECTED_CONSUMER}")
     if world_size is not None and (type(world_size) is not int or world_size < 1):
-        raise ValueError(f"world size {world_size!r}: expected an integer of at least 1")
+        raise ValueError(f"world size {world_size!r}: expected a positive integer")
     release = (
         target if target is None or isinstance(target, ReleaseTarget) else releases.resolve_target(target)
     )
@@ -130,7 +130,7 @@ def explicit_model_and_hosts(
     """
     for name, value in (("host memory", host_memory), ("GPUs per node", gpus_per_node)):
         if value is not None and (type(value) is not int or value < 1):
-            raise ValueError(f"{name} {value!r}: expected an integer of at least 1")
+            raise ValueError(f"{name} {value!r}: expected a positive integer")
     if model is not None and not isinstance(model, Mapping):
         model = os.fspath(model)
     return RunFacts(None if model is None else require_model(model), host_memory, gpus_per_node)

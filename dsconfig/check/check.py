@@ -26,7 +26,7 @@ from dsconfig.core.diagnostic import (
 )
 from dsconfig.core.json_types import JsonObject, NamedTuple
 from dsconfig.core.releases import NUMBERS, ReleaseInterval, ReleaseTarget
-from dsconfig.core.wording import numbers_for_yaml
+from dsconfig.core.wording import join_phrases, numbers_for_yaml
 from dsconfig.document import Document
 from dsconfig.document.document import location_of_path, location_of_span
 from dsconfig.document.located_tree import unknown_paths
@@ -442,7 +442,7 @@ def keep_diagnostics_of_all_consumers(
             for each in kept
             if (each.code, each.path) in same or (each.severity == "error" and each.path in errors)
         ]
-    others = " or ".join(reader.others)
+    others = join_phrases(reader.others)
     dropped = len(candidates) - len(kept)
     note = (
         f"{source.document.name}: assuming that {reader.name} loads it; {others} may instead ({reader.why})"

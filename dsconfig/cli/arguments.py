@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 # Options that several commands share, and the types of their values.
 
-_LIBRARIES = f"library that loads the file: {', '.join(CONSUMERS)}"
-_CONSUMER = f"{_LIBRARIES}, optionally with a version such as transformers==4.45 (default: auto-detected)"
+_LIBRARIES = f"library that loads the file: {', '.join(CONSUMERS[:-1])} or {CONSUMERS[-1]}"
+_CONSUMER = f"{_LIBRARIES}, optionally with a version, as in transformers==4.45 (default: auto-detected)"
 
 
 def split_comma_list(text: str) -> list[str]:
@@ -92,9 +92,7 @@ def add_launch_option(add: Callable[..., object]) -> None:
 
 def add_job_number_option(add: Callable[..., object]) -> None:
     """Add `--job`, for commands that report on a single job."""
-    number = (
-        "which job of a script that starts several, or which config of a Python file (default: the first job)"
-    )
+    number = "number of the job in a script, or of the config in a Python file (default: the first)"
     add("--job", type=parse_world_size, metavar="N", help=number)
 
 
@@ -203,7 +201,7 @@ def add_verbosity_options(parser: Container, quiet: str) -> None:
 def add_exit_options(parser: Container) -> None:
     """Add the options that determine the exit code."""
     add = parser.add_argument_group("exit code").add_argument
-    add("--fail-on", choices=FAIL_ON, help="lowest severity that exits with 1 (default: warning)")
+    add("--fail-on", choices=FAIL_ON, help="lowest severity for exit code 1 (default: warning)")
     add("--exit-zero", action="store_true", help="exit with 0 even if there are problems")
 
 

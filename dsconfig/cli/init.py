@@ -45,7 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add(
         "--preset",
         metavar="NAME",
-        help=f"preset, see --list (default: {DEFAULT}, or that of the consumer)",
+        help=f"name of a preset, see --list (default: {DEFAULT}, or the consumer's)",
     )
     add_schema_options(parser)
     add("--force", action="store_true", help="overwrite existing files")
@@ -80,7 +80,9 @@ def _add_job_options(parser: argparse.ArgumentParser) -> None:
         help="GPU such as h100, or its memory such as 80GiB (default: the GPU of this machine)",
     )
     add("--gpus-per-node", type=parse_world_size, metavar="N", help="GPUs per node (default: at most 8)")
-    offload = "what may be offloaded: auto (what would not fit otherwise), none, cpu or nvme (default: auto)"
+    offload = (
+        "what may be offloaded: auto (only what would not fit otherwise), none, cpu or nvme (default: auto)"
+    )
     add("--offload", choices=OFFLOAD, metavar="WHERE", help=offload)
     add(
         "--host",

@@ -106,7 +106,7 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
     add("--sequence-length", type=parse_positive_count, metavar="S", help=length)
     images = "image tokens in a sequence of a vision-language model (default: one image)"
     add("--image-tokens", type=int, metavar="N", help=images)
-    vision = "train encoders of images and audio (default: from the launch file, else yes)"
+    vision = "train the image and audio encoders (default: from the launch file, else yes)"
     add("--train-vision", action=argparse.BooleanOptionalAction, default=None, help=vision)
     packs = "all sequences have this length; with --no-packing, lengths vary below it"
     packs += " (default: from the launch file, else --packing)"
@@ -132,7 +132,7 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
     add("--trainer", metavar="NAME", help=method)
     frozen = "a reward or teacher model that stays loaded; may be repeated"
     add("--frozen-model", metavar="MODEL", action="append", help=frozen)
-    vllm = "fraction of the GPU that vLLM reserves next to training; 0: it runs elsewhere"
+    vllm = "fraction of the GPU that vLLM reserves next to training (0 if it runs elsewhere)"
     add("--vllm", type=float, metavar="F", help=vllm)
     loss = "cross entropy over all logits, in recomputed chunks, or fused with the head, as in Liger (default: full)"
     add("--loss", choices=("full", "chunked", "fused"), help=loss)
@@ -159,8 +159,8 @@ def _add_result_options(parser: argparse.ArgumentParser) -> None:
     card = (
         "GPU memory such as 80GiB, or a GPU such as h100, a100-40, 4090, or 48GB for cards sold as that size;"
     )
-    add("--gpu", type=parse_gpu_memory, metavar="GPU", help=f"{card} exit with 1 if it does not suffice")
-    host = "memory of a node; exit with 1 if it does not suffice (default: from the settings)"
+    add("--gpu", type=parse_gpu_memory, metavar="GPU", help=f"{card} exit with 1 if the estimate exceeds it")
+    host = "memory of a node; exit with 1 if the estimate exceeds it (default: from the settings)"
     add("--host", type=parse_byte_size, metavar="SIZE", help=host)
     margin = "headroom on the GPU, instead of the estimate of fragmentation, CUDA context and NCCL buffers"
     add("--margin", type=parse_byte_size, metavar="SIZE", help=margin)
@@ -172,7 +172,7 @@ def _add_result_options(parser: argparse.ArgumentParser) -> None:
     )
     output = "with --fit: write the config with the changes and overrides to this file (`-`: stdout)"
     add("-o", "--output", metavar="OUT", help=output)
-    largest = f"find the largest value that --gpu holds: {', '.join(KINDS)} (by its layers)"
+    largest = "find the largest micro-batch, sequence or model (number of layers) that fits --gpu"
     add("--max", choices=KINDS, metavar="WHAT", help=largest)
     add("--plot", metavar="FILE", help="also write a plot to this .svg or .png file (needs matplotlib)")
     add("--output-format", choices=FORMATS, default="text", help="output format (default: text)")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
@@ -83,6 +83,11 @@ def join_alternatives(values: Iterable[object], conjunction: str = "or") -> str:
     return f"{', '.join(words[:-1])} {conjunction} {words[-1]}"
 
 
+def join_phrases(phrases: Sequence[str], last: str = " or ") -> str:
+    """Join phrases with commas, and with `last` before the last one."""
+    return last.join(filter(None, (", ".join(phrases[:-1]), *phrases[-1:])))
+
+
 def closest_words(word: str, candidates: Iterable[str], count: int = 1) -> list[str]:
     """Return up to `count` candidates with the most similar spelling, best first."""
     from dsconfig.core.did_you_mean import cached_word_index, similar_words
@@ -91,7 +96,7 @@ def closest_words(word: str, candidates: Iterable[str], count: int = 1) -> list[
 
 
 def describe_type(spec: Spec) -> str:
-    """Describe the values that a type accepts, such as `an integer of at least 1`, `one of "none" or "cpu"`."""
+    """Describe the values that a type accepts, such as `a positive integer`, `one of "none" or "cpu"`."""
     head = spec[0]
     if head == "union":
         return _describe_union(spec[1:])
@@ -134,14 +139,26 @@ def _describe_type_in_plural(spec: Spec) -> str:
 def _describe_union(arms: Spec) -> str:
     if all(arm[0] in ("enum", "null") for arm in arms):
         return describe_type(("enum", *(word for arm in arms for word in (arm[1:] or (None,)))))
-    return " or ".join(map(describe_type, arms))
+    return join_phrases([describe_type(arm) for arm in arms])
+
+
+_SIGNS = {
+    ("int", "at least 0"): "non-negative",
+    ("int", "at least 1"): "positive",
+    ("int", "greater than 0"): "positive",
+    ("float", "at least 0"): "non-negative",
+    ("float", "greater than 0"): "positive",
+}
 
 
 def _describe_number_type(spec: Spec) -> str:
-    word = "an integer" if spec[0] == "int" else "a number"
+    noun = "integer" if spec[0] == "int" else "number"
+    word = f"{'an' if noun == 'integer' else 'a'} {noun}"
     bounds = [f"{text} {limit:g}" for text, limit in zip(_BOUNDS, spec[1:], strict=True) if limit is not None]
     if not bounds:
         return word
+    if sign := _SIGNS.get((spec[0], *bounds)):
+        return f"a {sign} {noun}"
     if bounds[0].startswith("at least") and bounds[-1].startswith("at most"):
         return f"{word} from {spec[1]:g} to {spec[3]:g}"
     return f"{word} {'of ' if bounds[0].startswith('at') else ''}{' and '.join(bounds)}"

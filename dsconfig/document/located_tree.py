@@ -81,7 +81,7 @@ KINDS: Final = {
     "unquoted-string": "a string without quotes; Hjson reads it to the end of the line",
     "single-quotes": "a string in single quotes",
     "multiline-string": "a string in triple quotes",
-    "missing-root-braces": "the root object has no braces",
+    "missing-root-braces": "a root object without braces",
     "nan": "NaN or Infinity: a number for json, a string for Hjson",
     # rejected by all parsers, or read differently by each
     "duplicate-key": "a key that appears twice in one object: the last one wins, DeepSpeed's own hook rejects it",

@@ -466,7 +466,7 @@ def _deepspeed_rendezvous_problems(
     if address in _LOCAL and hosts > 1 and nodes != 1:
         yield LauncherProblem(
             "rendezvous",
-            f"`--master_addr {address}` with {hosts} hosts: every other host tries to connect to itself",
+            f"`--master_addr` is {address}, but there are {hosts} hosts: every other host tries to connect to itself",
             "pass the address of the first host that the others can reach, or leave out `--master_addr`",
         )
 
@@ -511,13 +511,14 @@ def _torchrun_rendezvous_problems(launcher: LauncherCall) -> Iterator[LauncherPr
     if not has_address:
         yield LauncherProblem(
             "rendezvous",
-            f"`--nnodes {nodes}` without `--master_addr` or `--rdzv_endpoint`: torchrun uses 127.0.0.1, so each node"
-            " tries to connect to itself",
+            f"`--nnodes` is {nodes}, but neither `--master_addr` nor `--rdzv_endpoint` is set: torchrun uses 127.0.0.1,"
+            " so each node tries to connect to itself",
             "pass `--master_addr` and `--node_rank`, or `--rdzv_backend c10d` and `--rdzv_endpoint HOST:PORT`",
         )
     elif flags.get("master_addr") in _LOCAL:
         yield LauncherProblem(
             "rendezvous",
-            f"`--master_addr {flags['master_addr']}` with {nodes} nodes: each node tries to connect to itself",
+            f"`--master_addr` is {flags['master_addr']}, but there are {nodes} nodes: each node tries to connect to"
+            " itself",
             "pass the address of the first node that the others can reach",
         )

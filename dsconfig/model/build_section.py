@@ -12,7 +12,14 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from dsconfig import model
 from dsconfig.core.diagnostic import dotted_path, truncate_middle
 from dsconfig.core.json_types import Json, JsonObject, KeyPath, NamedTuple, Spec
-from dsconfig.core.wording import closest_words, describe_type, join_alternatives, json_kind, quote_value
+from dsconfig.core.wording import (
+    closest_words,
+    describe_type,
+    join_alternatives,
+    join_phrases,
+    json_kind,
+    quote_value,
+)
 from dsconfig.model.key_table import KeyInfo, find_type, keys_of_section_or_base, may_be_secret
 from dsconfig.model.to_json_value import (
     JSON_VALUE,
@@ -216,11 +223,7 @@ def describe_accepted_values(info: KeyInfo) -> str:
     descriptions = [describe_type(arm) for arm in arms if not _values_of_closed_set(arm)]
     if not descriptions and len(values) > 2:
         return f"one of {join_alternatives(values)}"
-    return _join_with_or([*dict.fromkeys(descriptions), *map(quote_value, values)])
-
-
-def _join_with_or(texts: list[str]) -> str:
-    return " or ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))
+    return join_phrases([*dict.fromkeys(descriptions), *map(quote_value, values)])
 
 
 def _values_of_closed_set(arm: Spec) -> list[Json]:

@@ -349,7 +349,7 @@ def _incomplete_checkpoint(
         )
     if checkpoint.tag is None and checkpoint.layout != "weights" and not wanted.loads_universal:
         yield _missing_tag_obstacle(
-            checkpoint, "latest", "`load_checkpoint` then loads nothing, with a warning only"
+            checkpoint, "latest", "`load_checkpoint` then loads nothing, and only logs a warning"
         )
 
 
@@ -382,7 +382,7 @@ def _universal_obstacles(
             "the config sets `checkpoint.load_universal`, but the checkpoint is not in the universal format",
             (
                 "convert it",
-                "remove `checkpoint.load_universal`, which needs the ranks of the run that wrote it",
+                "remove `checkpoint.load_universal`, and use the number of ranks that wrote the checkpoint",
             ),
             tuple(_universal_conversion_command(checkpoint, release)),
         )
@@ -398,7 +398,7 @@ def _universal_obstacles(
     if wanted.loads_universal and wanted.swaps_optimizer:
         yield ResumeObstacle(
             "blocked",
-            "`offload_optimizer` uses NVMe, and DeepSpeed then reads swapped tensors instead of the universal format",
+            "`offload_optimizer` uses NVMe, so DeepSpeed reads swapped tensors instead of the universal format",
             ('set `offload_optimizer.device` to "cpu" for this run',),
         )
 
@@ -433,8 +433,8 @@ def _weights_only_obstacle(checkpoint: CheckpointFolder) -> ResumeObstacle:
         )
     return ResumeObstacle(
         "blocked",
-        f"the folder has {_list_some_names(checkpoint.weights)}, but no states of DeepSpeed: optimizer and "
-        "schedule start again",
+        f"the folder has {_list_some_names(checkpoint.weights)}, but no DeepSpeed states: the optimizer and the "
+        "schedule start anew",
         ("load the weights with `from_pretrained` and start a new run",),
     )
 
@@ -469,7 +469,7 @@ def _world_size_obstacles(
     upgrade = f"use DeepSpeed {needed} or newer and convert it to the universal format"
     yield ResumeObstacle(
         "blocked",
-        f"the checkpoint was written by {saved} data-parallel ranks, and {ranks} would load it: DeepSpeed raises"
+        f"the checkpoint was written by {saved} data-parallel ranks, but {ranks} would load it: DeepSpeed raises"
         ' "The checkpoint being loaded used a DP world size of'
         f' {saved} but the current world size is {ranks}"',
         (convert if commands else upgrade, same),
@@ -483,8 +483,8 @@ def _stage_obstacles(
     if wanted.stage is None:
         yield ResumeObstacle(
             "unknown",
-            f"the checkpoint is of {checkpoint.layout}; the stage of the config is only known at run time",
-            ("write the stage into the config",),
+            f"the checkpoint was written at {checkpoint.layout}, but the config's stage is known only at run time",
+            ("set the stage in the config",),
         )
         return
     layout = "stage 3" if wanted.stage == 3 else "stage 1 or 2" if wanted.stage else "stage 0"
@@ -493,17 +493,17 @@ def _stage_obstacles(
     if wanted.stage == 0 and checkpoint.layout == "stage 1 or 2" and checkpoint.is_bf16:
         yield ResumeObstacle(
             "unknown",
-            "the config uses stage 0, and file names do not show whether bf16 at stage 0 or a higher stage wrote the"
+            "the config uses stage 0, but file names do not show whether bf16 at stage 0 or a higher stage wrote the"
             " checkpoint",
             ("use the stage of the first run",),
         )
         return
-    loses = "the optimizer starts again"
-    weights = f"take only the weights, and start a new run from them ({loses})"
+    loses = "the optimizer starts anew"
+    weights = f"load only the weights, and start a new run from them ({loses})"
     yield ResumeObstacle(
         "blocked",
-        f"the checkpoint is of {checkpoint.layout}, and the config uses stage {wanted.stage}, which looks for other"
-        " files",
+        f"the checkpoint was written at {checkpoint.layout}, but the config uses stage {wanted.stage}, which looks for"
+        " other files",
         (weights, f"use {checkpoint.layout}")
         if checkpoint.layout != "stage 0"
         else (f"use {checkpoint.layout}",),
@@ -520,9 +520,9 @@ def _precision_obstacles(
     looks_for = "bf16_zero_…" if wanted.is_bf16 else "zero_…"
     yield ResumeObstacle(
         "blocked",
-        f"the optimizer states were saved {'in ' * (saved == 'bf16')}{saved}, and the config trains in"
+        f"the optimizer states were saved {'in ' * (saved == 'bf16')}{saved}, but the config trains in"
         f" {now}: DeepSpeed looks for `{looks_for}_optim_states.pt`",
-        ("use the precision of the first run", "take only the weights, and start a new run from them"),
+        ("use the precision of the first run", "load only the weights, and start a new run from them"),
     )
 
 

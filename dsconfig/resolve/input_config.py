@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.check.check import check_document
 from dsconfig.core.releases import ReleaseTarget
+from dsconfig.core.wording import join_phrases
 from dsconfig.document import Document, read_dict
 from dsconfig.job import model_config_json
 from dsconfig.job.consumers import HUGGING_FACE, INFERENCE, accelerate_launch_file
@@ -193,7 +194,7 @@ def _consumer_note(reader: ConsumerEvidence) -> tuple[AutofillMessage, ...]:
     """Return a note if the consumer is only an assumption."""
     if not reader.others:
         return ()
-    others = " or ".join(reader.others)
+    others = join_phrases(reader.others)
     text = (
         f"{reader.name} is assumed to load the config, but {others} may do so ({reader.why}); set --consumer"
     )

@@ -82,7 +82,7 @@ class ParallelDegrees:
         for field in fields(self):
             value = getattr(self, field.name)
             if value is not None and (type(value) is not int or value < 1):
-                raise ValueError(f"{field.name} {value!r}: expected an integer of at least 1")
+                raise ValueError(f"{field.name} {value!r}: expected a positive integer")
 
     def over(self, launch_world_size: Parallelism) -> Parallelism:
         """Merge these degrees with those of a launch file; the requested ones take precedence."""
@@ -164,7 +164,7 @@ def _number_of_ranks(
     if text is None:
         raise UnknownWorldSizeError("" if launch_world_size is None else launch_world_size.source)
     if not text.isdecimal() or len(text) > 9 or int(text) < 1:
-        raise ValueError(f"the environment's {WORLD_SIZE} is {text!r}: expected an integer of at least 1")
+        raise ValueError(f"the environment's {WORLD_SIZE} is {text!r}: expected a positive integer")
     messages.append(AutofillMessage("environment", f"world size {text} is the environment's {WORLD_SIZE}"))
     return int(text)
 

@@ -93,7 +93,10 @@ class Advisory(_AdvisoryFields):
     def remedies(self) -> str:
         """The upgrade and the workaround, joined into a help text."""
         upgrades = [f"upgrade DeepSpeed to {self.fixed} or later"] if self.fixed else []
-        return ", or ".join([*upgrades, *([self.workaround] if self.workaround else [])])
+        if not upgrades or not self.workaround:
+            return self.workaround or "".join(upgrades)
+        # A workaround that is itself a choice continues the list.
+        return f"{upgrades[0]}, {'' if ', or ' in self.workaround else 'or '}{self.workaround}"
 
 
 CONFIRMED = {

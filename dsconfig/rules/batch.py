@@ -8,7 +8,7 @@ from dsconfig.core import batch_triplet
 from dsconfig.core.batch_triplet import MICRO, STEPS, TRAIN, BatchTriplet, nearest_multiples
 from dsconfig.core.diagnostic import Fix, RemoveKey, SetValue
 from dsconfig.core.json_types import Json
-from dsconfig.core.wording import describe_value, quote_value
+from dsconfig.core.wording import describe_value, join_phrases, quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import MISSING, Context, Finding
 from dsconfig.rules._batch_triplet import derivation_failure, divisors, format_number, working_world_sizes
@@ -66,7 +66,7 @@ def batch_size_not_positive(ctx: Context) -> Iterator[Finding]:
         return
     for key, value in zip(batch_triplet.KEYS, failure.values, strict=True):
         if value is not None and not value > 0:
-            message = f"`{key}` is {quote_value(value)}, but must be greater than 0"
+            message = f"`{key}` is {quote_value(value)}, but must be positive"
             yield ctx.at(key, message, help="set it to a positive integer")
             return
 
@@ -202,7 +202,7 @@ def _help_for_mismatch(triplet: BatchTriplet, world_size: float, divisor: int) -
         options.append(f"set `{MICRO}` to {format_number(train // (steps * world_size))}")
     if _is_multiple(train, micro * steps):
         options.append(f"use {format_number(train // (micro * steps) * divisor)} GPUs")
-    return ", or ".join(options)
+    return join_phrases(options, ", or ")
 
 
 def _is_multiple(number: Json, divisor: Json) -> bool:
@@ -256,11 +256,14 @@ def batch_size_not_divisible(ctx: Context) -> Iterator[Finding]:
     )
 
 
+_FACTOR_NAMES = {MICRO: "micro batch size", STEPS: "gradient accumulation steps"}
+
+
 def _format_divisor(key: str, value: Json, world_size: float | None, ranks: str) -> str:
     """Format the number by which the total batch size must be divisible, as a product."""
     factors = []
     if value is not None:
-        factors.append(f"{format_number(value)} ({key.replace('train_', '').replace('_', ' ')})")
+        factors.append(f"{format_number(value)} ({_FACTOR_NAMES[key]})")
     if world_size is not None:
         factors.append(f"{format_number(world_size)} ({ranks})")
     both = value is not None and world_size is not None
@@ -290,9 +293,9 @@ def _help_for_divisibility(
     sizes = working_world_sizes(train, value, None)
     if not sizes:
         return text
-    counts = ", ".join(str(size * divisor) for size in sizes[:12])
-    more = " …" if len(sizes) > 12 else ""
-    return f"{text}, or run on {counts}{more} {'GPU' if counts == '1' else 'GPUs'}"
+    counts = [str(size * divisor) for size in sizes[:12]]
+    listed = ", ".join(counts) + " …" if len(sizes) > 12 else join_phrases(counts)
+    return f"{text}, or run on {listed} {'GPU' if counts == ['1'] else 'GPUs'}"
 
 
 # Sequence and tensor parallelism in the batch size.

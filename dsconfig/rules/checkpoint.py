@@ -128,7 +128,7 @@ def empty_checkpoint_writer(ctx: Context) -> Iterator[Finding]:
     if ctx.raw(_SWITCH) == {} and ctx.key(_SWITCH) is not None:
         yield ctx.at(
             _SWITCH,
-            "`writer` is `{}`, but its presence alone switches the fast writer on",
+            "`writer` is `{}`, but even an empty section enables the fast writer",
             help='remove it for the default writer, or add `"type": "fast"`',
             fix=remove_key(("checkpoint", "writer")),
         )
@@ -160,7 +160,7 @@ def datastates_not_switched_off(ctx: Context) -> Iterator[Finding]:
     if value is None or off or (value == 0 and value is not False):
         yield ctx.at(
             _DATASTATES,
-            f"`{_DATASTATES}` is {quote_value(value)}, but every value except `false` switches it on",
+            f"`{_DATASTATES}` is {quote_value(value)}, but every value except `false` enables it",
             help="remove it",
             part="key",
             fix=remove_key((_DATASTATES,)),

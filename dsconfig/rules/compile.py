@@ -168,7 +168,7 @@ def deepcompile_of_stage_3_on_new_torch(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             _DEEP,
             f"`deepcompile` at stage 3 raises on PyTorch 2.9 or newer in DeepSpeed {ctx.release_name}",
-            help="use stage 1 or 2, or use PyTorch 2.8 or older, or upgrade DeepSpeed to 0.19.0 or later",
+            help="use stage 1 or 2, use PyTorch 2.8 or older, or upgrade DeepSpeed to 0.19.0 or later",
             related=related_stage(ctx),
         )
 
@@ -287,7 +287,7 @@ def null_offload_with_deepcompile(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             nulls[0],
             f"`engine.compile()` reads the device of both offload sections, but {names} {verb} `null`",
-            help="remove the key: nothing is offloaded without it either",
+            help="remove the section: nothing is offloaded without it either",
             related=[related_switch()],
             fix=Fix(
                 "remove the null sections",
@@ -340,7 +340,7 @@ def autoep_compile_conflict(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             path,
             f"`autoep_non_moe` is on, but `engine.compile()` rejects it {reasons}",
-            help="set `autoep_non_moe` to `false`, or change the other settings",
+            help="set `autoep_non_moe` to `false`, or change the conflicting settings",
             related=[(f"{what} here", path) for what, path in conflicts.items() if ctx.has(path)],
         )
 

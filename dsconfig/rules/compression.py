@@ -99,7 +99,7 @@ def shared_parameters_outside_technique(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             f"{_OUTSIDE}.enabled",
             f"`{_OUTSIDE}.enabled` is {quote_value(shared['enabled'])}: outside a technique, DeepSpeed takes it for"
-            " the switch of MoQ, which has been removed",
+            " the switch of MoQ, which it no longer supports",
             help=f"move `{_OUTSIDE}` to the technique that it belongs to",
         )
 

@@ -279,7 +279,7 @@ def unsupported_curriculum_schedule(ctx: Context) -> Iterator[Finding]:
                 path,
                 f"{format_key(path)} is {quote_value(schedule_type)}, but DeepSpeed accepts only "
                 f"{join_alternatives(types, 'and')}",
-                help=f"use {join_alternatives(types)}; `schedule_config` must have the keys of that type",
+                help=f"use {join_alternatives(types)}; `schedule_config` must contain the keys that the type requires",
                 effect=curriculum.effect,
             )
 

@@ -113,7 +113,7 @@ def beyond_limits(ctx: Context) -> Iterator[Finding]:
     for problem in problems_of_kind(ctx, *LIMITS):
         yield ctx.at_problem(
             problem,
-            describe_problem(problem),
+            f"the file {'is' if problem.kind in ('too-large', 'too-deep') else 'has'} {describe_problem(problem)}",
             help=_SHRINK[problem.kind],
             effect="rejected" if ctx.parser in problem.rejected_by else "altered",
         )
@@ -159,7 +159,7 @@ def unfilled_placeholder(ctx: Context) -> Iterator[Finding]:
         f"the file is a template: {join_alternatives([f'`{name}`' for name in names[:8]], 'and')}"
         f"{' …' if len(names) > 8 else ''} {'is' if len(names) == 1 else 'are'} not filled in"
     )
-    advice = "fill the template first, and check the result"
+    advice = "fill in the template, then check the result"
     yield (
         ctx.at_problem(bare[0], message, help=advice)
         if bare

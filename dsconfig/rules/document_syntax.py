@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from dsconfig.core.diagnostic import Fix, ReplaceText, SetValue
 from dsconfig.core.json_types import NamedTuple
-from dsconfig.core.wording import join_alternatives, quote_value
+from dsconfig.core.wording import join_alternatives, join_phrases, quote_value
 from dsconfig.document import KINDS, Document, TextProblem, TextSpan, TreeNode
 from dsconfig.document.apply_operations import editor_for_document
 from dsconfig.document.located_tree import YAML_TEXT
@@ -74,7 +74,11 @@ _PARSERS = {"hjson": "DeepSpeed's Hjson parser", "json": "a strict JSON parser",
 def _problem_message(ctx: Context, group: list[TextProblem]) -> str:
     """Describe a group of text problems and the parsers that reject them."""
     if group[0].kind != YAML_TEXT:
-        return f"{_describe_group(group)}: {_parser_clause(ctx)}"
+        description = _describe_group(group)
+        is_noun = group[0].kind != "unclosed" and not json_word(group[0])
+        if is_noun:
+            return f"the file has {description}: {_parser_clause(ctx, 'it')}"
+        return f"{description}: {_parser_clause(ctx, 'the file')}"
     if ctx.consumer != "deepspeed":
         consumer = f"{program_label(ctx)}, which parses strict JSON"
     else:
@@ -82,12 +86,14 @@ def _problem_message(ctx: Context, group: list[TextProblem]) -> str:
     return f"the file is YAML, but its path is passed to {consumer}"
 
 
-def _parser_clause(ctx: Context) -> str:
+def _parser_clause(ctx: Context, file: str) -> str:
     if ctx.parser == "json" and ctx.consumer == "deepspeed":
-        return f"DeepSpeed {ctx.release_name} parses the file as strict JSON (as Hjson since 0.8.1) and rejects it"
+        return (
+            f"DeepSpeed {ctx.release_name} parses {file} as strict JSON (as Hjson since 0.8.1) and rejects it"
+        )
     if ctx.parser == "json":
-        return f"{program_label(ctx)} parses the file as strict JSON and rejects it"
-    return f"{_PARSERS[ctx.parser]} rejects the file"
+        return f"{program_label(ctx)} parses {file} as strict JSON and rejects it"
+    return f"{_PARSERS[ctx.parser]} rejects {file}"
 
 
 @rule("DSC001", effect="rejected", source=SOURCE, reads="text")
@@ -240,12 +246,12 @@ def only_hjson(ctx: Context) -> Iterator[Finding]:
     places = list(root_causes(not_json))
     if places and ctx.document.is_readable("hjson"):
         kinds = list(dict.fromkeys(KINDS[problem.kind].split(";")[0] for problem in places))
-        more = f" ({len(places)} places)" if len(places) > 1 else ""
+        more = f" ({len(places)} occurrences)" if len(places) > 1 else ""
         yield ctx.at_problem(
             places[0],
-            f"the file is Hjson: {', '.join(kinds)}{more}; Transformers, Accelerate, Lightning and "
-            "DeepSpeed's autotuner parse only strict JSON",
-            help="write strict JSON if anything except DeepSpeed itself loads the file",
+            f"the file has {join_phrases(kinds, ' and ')}{more}: DeepSpeed parses it as Hjson, but Transformers, "
+            "Accelerate, Lightning and DeepSpeed's autotuner require strict JSON",
+            help="write strict JSON if a program other than DeepSpeed itself loads the file",
             fix=_fix_for_strict_json(ctx, places),
         )
 

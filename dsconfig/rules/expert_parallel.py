@@ -131,7 +131,7 @@ def _problem_with_value(ctx: Context, key: str) -> tuple[str, str] | None:
     if key in _DIRECT and value is not None:
         if not isinstance(value, str) or not value:
             return "", "the name of an attribute"
-        return (" with a dot", "the name of a direct attribute, without dots") if "." in value else None
+        return ("", "the name of a direct attribute, without dots") if "." in value else None
     if key == "routed_scaling_factor" and value != "auto" and not isinstance(value, int | float):
         return "", 'a number or `"auto"`'
     return None
@@ -296,7 +296,7 @@ def expert_parallel_of_size_one(ctx: Context) -> Iterator[Finding]:
 def _suggest_larger_sizes(ranks: int | None) -> str:
     """Suggest group sizes with fewer experts per rank; for a single rank, suggest disabling AutoEP."""
     if ranks is None:
-        return "set it to a number greater than 1 that divides both the experts and the ranks"
+        return "set it to a number above 1 that divides both the number of experts and the number of ranks"
     sizes = [size for size in divisors(ranks) if size > 1]
     if not sizes:
         return f"set `{EP}.enabled` to `false`; a single rank cannot share experts"
@@ -358,8 +358,8 @@ _CONFLICTS = (
         "0.19.7",
         lambda ctx: _autoep_value(ctx, "comm_max_tokens_per_rank") == 0,
         "needs `comm_max_tokens_per_rank`, but it is {}",
-        "set `comm_max_tokens_per_rank` to a number greater than 0: `train_micro_batch_size_per_gpu` × the"
-        " longest padded sequence",
+        "set `comm_max_tokens_per_rank` to `train_micro_batch_size_per_gpu` × the length of the longest padded"
+        " sequence",
         f"{EP}.comm_max_tokens_per_rank",
     ),
     _OptionConflict(

@@ -64,7 +64,7 @@ def removed_key(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             key.path,
             f"{format_key(key.path)} was removed from DeepSpeed after {release_name(last)}: {key.fate}",
-            help="remove it, even though it is switched off"
+            help="remove it, even though it is disabled"
             if key.is_rejected and off
             else replacement_advice(ctx, info, key.entry),
             effect=key.effect,

@@ -62,7 +62,7 @@ def learning_rate_replaced_by_schedule(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             _LR,
             f"`lr` is {quote_value(lr)}, but is never used: the schedule rises to `warmup_max_lr`, which is {reason}",
-            help=f"set `scheduler.params.warmup_max_lr` to {quote_value(lr)}, or use the same value for both",
+            help=f"set `scheduler.params.warmup_max_lr` to {quote_value(lr)}, or `lr` to {quote_value(peak)}",
             related=[("the schedule's rate is set here", _MAX if is_set else "scheduler.type")],
             fix=Fix("use the optimizer's rate", (SetValue(("scheduler", "params", "warmup_max_lr"), lr),))
             if isinstance(ctx.raw("scheduler.params"), dict)
@@ -95,7 +95,7 @@ def cosine_of_unwritten_rate(ctx: Context) -> Iterator[Finding]:
     default = chosen.params["lr"].default if "lr" in chosen.params else None
     yield ctx.at(
         "optimizer.params",
-        f"`lr` is not set, but `WarmupCosineLR` scales it: it rises to the default of {chosen.built}"
+        f"`lr` is not set, so `WarmupCosineLR` rises to the default of {chosen.built}"
         + (f", {default:g}" if default is not None else ""),
         help="add `lr`",
         related=[("the schedule is set here", "scheduler.type")],

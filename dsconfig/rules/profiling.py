@@ -164,7 +164,7 @@ def flops_profile_of_no_step(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             path,
             f"`profile_step` is {quote_value(step)}, but no step has this number, so nothing is profiled",
-            help="use an integer of at least 1; step 0 includes the warmup",
+            help="use a positive integer; step 0 includes the warmup",
             related=[("the profiler is enabled here", "flops_profiler.enabled")],
         )
 

@@ -61,7 +61,7 @@ def text_for_tensor_parallel_size(ctx: Context) -> Iterator[Finding]:
         number = ctx.value(AUTOTP) if value != "auto" else None
         yield ctx.at(
             AUTOTP,
-            f"`autotp_size` is the string {quote_value(value)}, but `deepspeed.initialize` compares it with 0",
+            f"`autotp_size` is the string {quote_value(value)}, but `deepspeed.initialize` requires a number",
             help="set it to the number of ranks that share each layer, or remove the key",
             fix=None
             if number is None

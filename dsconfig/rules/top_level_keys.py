@@ -41,8 +41,8 @@ def negative_gradient_clipping(ctx: Context) -> Iterator[Finding]:
     if isinstance(value, int | float) and value < 0:
         yield ctx.at(
             _CLIPPING,
-            f"`{_CLIPPING}` is {quote_value(value)}, but DeepSpeed clips only if it is greater than 0",
-            help="write 0 to disable clipping, or the maximum norm, a number greater than 0",
+            f"`{_CLIPPING}` is {quote_value(value)}, but DeepSpeed clips gradients only if it is positive",
+            help="set it to 0 to disable clipping, or to a positive maximum norm",
             fix=Fix("write 0", (SetValue((_CLIPPING,), 0),)),
         )
 

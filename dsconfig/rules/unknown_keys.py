@@ -105,7 +105,8 @@ def _removal_help(key: UnknownKeyWithCause, unfit: tuple[str, ...], elsewhere: l
     if 0 < len(elsewhere) <= _MAX_PATHS:
         return f"remove it, or move it to {join_alternatives(f'`{path}`' for path in elsewhere)}"
     if 0 < len(valid_keys) <= _MAX_KEYS:
-        return f"remove it; valid keys here: {join_alternatives((f'`{name}`' for name in valid_keys), 'and')}"
+        names = join_alternatives((f"`{name}`" for name in valid_keys), "and")
+        return f"remove it; the valid keys of the section are {names}"
     return "remove it"
 
 
@@ -252,13 +253,15 @@ def key_of_other_config(ctx: Context) -> Iterator[Finding]:
         dtype = f' and set `dtype` to `"{key.name}"`' if key.name in ("bf16", "fp16") else ""
         yield ctx.at(
             key.path,
-            f"`{key.name}` is a key of {config} configs, which `deepspeed.{call}` reads: {key.fate}",
+            f"`{key.name}` is a key of {config} configs (`deepspeed.{call}`), not of {_OTHER[config]} configs: "
+            f"{key.fate}",
             help=f"remove it{dtype}, or check with `--consumer {consumer}` if `deepspeed.{call}` loads the file",
             effect=key.effect,
             part="key",
         )
 
 
+_OTHER = {"training": "inference", "inference": "training"}
 _CALLS = {"training": ("initialize", "deepspeed"), "inference": ("init_inference", "inference")}
 """The call that reads each kind of config, and the consumer that stands for it."""
 
@@ -376,7 +379,7 @@ class UnknownKeyWithCause(NamedTuple):
         if self.is_rejected:
             return "DeepSpeed rejects the config"
         if self.section.unknown == "rejected":
-            return 'DeepSpeed drops it because its value is "auto"'
+            return 'DeepSpeed ignores it because its value is `"auto"`'
         return "DeepSpeed ignores it"
 
 

@@ -482,7 +482,7 @@ def unresolved_auto(ctx: Context) -> Iterator[Finding]:
             default = f", {quote_value(entry.key.default)}" if entry.key.default is not None else ""
             yield ctx.at(
                 entry.path,
-                f"{unresolved}: {subject} drops the key and uses its default{default}",
+                f"{unresolved}: {subject} ignores the key and uses its default{default}",
                 help=_help_for_auto(entry),
             )
         elif entry.key.type != ("bool",):

@@ -224,7 +224,7 @@ def zenflow_with_foreign_params(ctx: Context) -> Iterator[Finding]:
             path = ("optimizer", "params", key)
             yield ctx.at(
                 path,
-                f"`{key}` is also passed to ZenFlow's AdamW, which accepts only {accepted}",
+                f"`{key}` is passed to ZenFlow's AdamW, which accepts only {accepted}",
                 help="remove it",
                 part="key",
                 related=[("ZenFlow is enabled here", ZENFLOW)],
@@ -296,7 +296,7 @@ def zenflow_without_params(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             "optimizer" if has_optimizer else ZENFLOW,
             f"{'`optimizer` has no `params`' if has_optimizer else 'the config has no `optimizer`'}, but"
-            " ZenFlow builds its own AdamW from its params at stages 1 and 2",
+            " ZenFlow builds its own AdamW from `optimizer.params` at stages 1 and 2",
             help='add `"params": {"lr": 1e-4}`, or another learning rate'
             if has_optimizer
             else 'add `"optimizer": {"type": "AdamW", "params": {"lr": 1e-4}}`, or your own settings',

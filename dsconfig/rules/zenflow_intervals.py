@@ -213,9 +213,8 @@ def zenflow_strategy_without_interval(ctx: Context) -> Iterator[Finding]:
         default = "" if ctx.has(_INTERVAL) else " by default"
         yield ctx.at(
             _SELECT,
-            f"`select_strategy` is {quote_value(ctx.value(_SELECT))} and needs a number for `select_interval`,"
-            " which is"
-            f' `"auto"`{default}',
+            f'`select_interval` is `"auto"`{default}, but `select_strategy` {quote_value(ctx.value(_SELECT))}'
+            " requires a number",
             help=f"set `select_interval` to a number of {ctx.value(_SELECT)}s",
         )
 

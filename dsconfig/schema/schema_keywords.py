@@ -136,7 +136,7 @@ def _have_disjoint_types(one: Schema, other: Schema) -> bool:
 # Editors show the `errorMessage` of the first arm of an `anyOf` that fails, so every arm has the same message.
 
 Auto: TypeAlias = Literal["filled", "dropped"] | None
-"""Whether a consumer resolves "auto" (filled), or DeepSpeed drops the key and uses its default (dropped)."""
+"""Whether a consumer resolves "auto" (filled), or DeepSpeed ignores the key and uses its default (dropped)."""
 
 
 def accept_auto(schema: Schema, auto: Auto) -> Schema:
@@ -184,8 +184,9 @@ def add_error_message(schema: Schema, spec: Spec, auto: Auto) -> Schema:
     alternatives = schema_alternatives(schema)
     if len(alternatives) < 2 or {} in alternatives:
         return schema
-    message = f"expected {describe_type(spec)}" + (' or "auto"' if auto == "filled" else "")
-    message = message.replace("`", "")
+    arms = spec[1:] if spec[0] == "union" else (spec,)
+    accepted = ("union", *arms, ("enum", "auto")) if auto == "filled" else spec
+    message = f"expected {describe_type(accepted)}".replace("`", "")
     return {"anyOf": [arm if "$ref" in arm else {**arm, "errorMessage": message} for arm in alternatives]}
 
 

@@ -214,7 +214,7 @@ def test_python_takes_what_stands_in_it() -> None:
     assert [diagnostic.code for diagnostic in check(CONFIG, target="0.19.8", model=SMALL)] == ["DSC405"]
     with pytest.raises(ValueError, match="nope: not a file"):
         check(CONFIG, model="nope")
-    with pytest.raises(ValueError, match="host memory 0: expected an integer of at least 1"):
+    with pytest.raises(ValueError, match="host memory 0: expected a positive integer"):
         check(CONFIG, host_memory=0)
 
 

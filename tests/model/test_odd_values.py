@@ -191,7 +191,7 @@ def test_the_wrong_kind_of_argument_is_named(call: Callable[[], object], message
 
 @pytest.mark.parametrize("size", ["8", 8.0, True, 0])
 def test_a_world_size_is_a_positive_integer(size: Any) -> None:
-    with pytest.raises(ValueError, match="expected an integer of at least 1"):
+    with pytest.raises(ValueError, match="expected a positive integer"):
         Config(train_batch_size=8).check(world_size=size)
 
 

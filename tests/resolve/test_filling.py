@@ -216,8 +216,8 @@ def test_sequence_parallel_ranks_share_samples() -> None:
     ("argument", "value", "said"),
     [
         ("learning_rate", "5e-5", 'is `"5e-5"`, expected a number; YAML reads an exponent only behind'),
-        ("per_device_train_batch_size", 0, "is `0`, expected an integer of at least 1"),
-        ("gradient_accumulation_steps", 1.5, "expected an integer of at least 1"),
+        ("per_device_train_batch_size", 0, "is `0`, expected a positive integer"),
+        ("gradient_accumulation_steps", 1.5, "expected a positive integer"),
         ("bf16", "yes", "expected true or false"),
         ("max_grad_norm", True, "expected a number"),
         ("weight_decay", float("nan"), "expected a number"),

@@ -38,7 +38,7 @@ def test_ranks_left_over_are_explained() -> None:
 
 @pytest.mark.parametrize("bad", [0, -1, True, 1.5])
 def test_bad_degree(bad: Any) -> None:
-    with pytest.raises(ValueError, match=r"tp .*: expected an integer of at least 1"):
+    with pytest.raises(ValueError, match=r"tp .*: expected a positive integer"):
         resolve(MICRO, world_size=8, target="0.19.8", tp=bad)
 
 

@@ -117,9 +117,7 @@ def _examine_accelerator(machine: Machine, needs: ConfigNeeds) -> Iterator[Machi
     if gpus is None and machine.platform == "darwin":
         yield MachineFact("gpu", "info", "macOS has no CUDA: DeepSpeed runs on the CPU or with MPS")
     elif gpus is None:
-        yield MachineFact(
-            "gpu", "unknown", "`nvidia-smi` gives no list of GPUs: the number of GPUs is unknown"
-        )
+        yield MachineFact("gpu", "unknown", "`nvidia-smi` does not list the GPUs, so their number is unknown")
     elif not gpus:
         yield MachineFact("gpu", "warning", "`nvidia-smi` lists no GPU")
     else:
@@ -137,8 +135,8 @@ def _examine_accelerator(machine: Machine, needs: ConfigNeeds) -> Iterator[Machi
         yield MachineFact(
             "gpu",
             "warning",
-            f"the job has {needs.world_size} ranks, and {visible} GPUs are visible here",
-            "this needs several nodes, or fewer ranks",
+            f"the job has {needs.world_size} ranks, but only {visible} GPUs are visible",
+            "run it on several nodes, or with fewer ranks",
         )
     capabilities = [each.capability for each in gpus or () if each.capability]
     if (
@@ -150,7 +148,7 @@ def _examine_accelerator(machine: Machine, needs: ConfigNeeds) -> Iterator[Machi
         yield MachineFact(
             "gpu",
             "warning",
-            f"the config enables bf16, and a GPU has compute capability {oldest[0]}.{oldest[1]}: bf16 needs 8.0",
+            f"the config enables bf16, which needs compute capability 8.0, but a GPU has {oldest[0]}.{oldest[1]}",
             "enable `fp16` instead of `bf16`",
         )
 
@@ -202,7 +200,7 @@ def _examine_ops(machine: Machine, needs: ConfigNeeds) -> Iterator[MachineFact]:
             f"torch {machine.installed_versions['torch']} is built for {kind}",
         )
     if installed:
-        yield MachineFact("ops", "ok", f"built ahead: {', '.join(installed)}")
+        yield MachineFact("ops", "ok", f"prebuilt ops: {', '.join(installed)}")
         yield from _examine_torch_of_built_ops(machine, built)
     yield from _examine_cuda_toolkit(machine, cuda, installed)
     needed = _ops_needed_by_config(needs)
@@ -213,7 +211,7 @@ def _examine_ops(machine: Machine, needs: ConfigNeeds) -> Iterator[MachineFact]:
         yield MachineFact(
             "ops",
             "error",
-            "the config offloads to NVMe, and libaio is not installed: DeepSpeed cannot build its op `async_io`",
+            "the config offloads to NVMe, but libaio is not installed, so DeepSpeed cannot build the op `async_io`",
             "apt-get install libaio-dev, or conda install -c conda-forge libaio",
         )
 
@@ -232,7 +230,7 @@ def _examine_torch_of_built_ops(machine: Machine, built: dict[str, Json]) -> Ite
         yield MachineFact(
             "ops",
             "error",
-            f"DeepSpeed's ops were built with PyTorch {expected}, and {torch} is installed: they do not load",
+            f"DeepSpeed's ops were built with PyTorch {expected}, but {torch} is installed, so they cannot be loaded",
             "reinstall DeepSpeed",
         )
 
@@ -243,7 +241,7 @@ def _examine_cuda_toolkit(machine: Machine, cuda: Json, installed: list[str]) ->
     toolkit = machine.cuda_toolkit_version
     if toolkit is None:
         status: Status = "info" if installed else "warning"
-        message = "no CUDA toolkit (nvcc) is found: DeepSpeed cannot compile CUDA ops, such as FusedAdam"
+        message = "no CUDA toolkit (nvcc) was found, so DeepSpeed cannot compile CUDA ops, such as FusedAdam"
         yield MachineFact(
             "ops", status, message, f"install the CUDA toolkit {_minor_version(cuda)}, and set CUDA_HOME"
         )
@@ -313,7 +311,7 @@ def _examine_compiler(machine: Machine, ops: list[str]) -> Iterator[MachineFact]
     status: Status = "error" if ops else "warning"
     if compiler is None:
         missing = f"the compiler CXX={chosen}" if chosen else "no C++ compiler"
-        verb = "is not found" if chosen else "is found"
+        verb = "was not found" if chosen else "was found"
         yield MachineFact(
             "ops", status, f"{missing} {verb}: DeepSpeed cannot compile ops{needed}", "install g++ 9 or newer"
         )

@@ -84,7 +84,7 @@ class ConsumerArguments:
         """Return a positive integer argument or its default, or None if there is neither."""
         value = self.number_argument(name)
         if value is not None and (not isinstance(value, int) or value < 1):
-            raise ValueError(_describe_wrong_type(name, value, "an integer of at least 1"))
+            raise ValueError(_describe_wrong_type(name, value, "a positive integer"))
         return value
 
     def is_any_true(self, *names: str) -> bool | None:

@@ -57,7 +57,7 @@ EditorKeysDict = TypedDict("EditorKeysDict", {"$schema": str, "$dsconfig": "dict
 class ConfigDict(EditorKeysDict, total=False):
     """A DeepSpeed config: the content of a `ds_config.json`."""
     gradient_clipping: float | Literal["auto"]
-    """Maximum global gradient norm; larger gradients are scaled down. 0 disables clipping.\n\n- Accepts: a number of at least 0\n- Default: `1.0`\n- "auto": resolved by Transformers and Accelerate\n- Releases: 0.1.0 and later"""
+    """Maximum global gradient norm; larger gradients are scaled down. 0 disables clipping.\n\n- Accepts: a non-negative number\n- Default: `1.0`\n- "auto": resolved by Transformers and Accelerate\n- Releases: 0.1.0 and later"""
     steps_per_print: int | None
     """Optimizer steps between two progress lines in the log; null logs none.\n\n- Accepts: an integer or `null`\n- Unit: steps\n- Releases: 0.1.0 and later"""
     wall_clock_breakdown: bool
@@ -101,17 +101,17 @@ class ConfigDict(EditorKeysDict, total=False):
     use_data_before_expert_parallelism: bool
     """Rank layout for mixture-of-experts models: consecutive ranks form data-parallel groups first and expert-parallel groups second, instead of the reverse.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.12.4 and later"""
     train_batch_size: int | Literal["auto"] | None
-    """Global batch size per optimizer step: micro-batch size × gradient accumulation steps × data-parallel size. Derived if absent; this key or `train_micro_batch_size_per_gpu` is required.\n\n- Accepts: an integer greater than 0 or `null`\n- Unit: samples\n- "auto": resolved by Transformers and Accelerate\n- Releases: 0.1.0 and later"""
+    """Global batch size per optimizer step: micro-batch size × gradient accumulation steps × data-parallel size. Derived if absent; this key or `train_micro_batch_size_per_gpu` is required.\n\n- Accepts: a positive integer or `null`\n- Unit: samples\n- "auto": resolved by Transformers and Accelerate\n- Releases: 0.1.0 and later"""
     train_micro_batch_size_per_gpu: int | Literal["auto"] | None
-    """Samples per rank in one forward and backward pass. Larger values use the GPU better and need more activation memory. Derived from the other two batch keys if absent.\n\n- Accepts: an integer greater than 0 or `null`\n- Unit: samples\n- "auto": resolved by Transformers and Accelerate\n- Releases: 0.1.0 and later"""
+    """Samples per rank in one forward and backward pass. Larger values use the GPU better and need more activation memory. Derived from the other two batch keys if absent.\n\n- Accepts: a positive integer or `null`\n- Unit: samples\n- "auto": resolved by Transformers and Accelerate\n- Releases: 0.1.0 and later"""
     gradient_accumulation_steps: int | Literal["auto"] | None
-    """Micro-batches per rank whose gradients are accumulated before an optimizer step: larger batches without more memory. Derived from the other two batch keys if absent; 1 if only one of them is set.\n\n- Accepts: an integer greater than 0 or `null`\n- Unit: micro-batches\n- "auto": resolved by Transformers and Accelerate\n- Releases: 0.1.0 and later"""
+    """Micro-batches per rank whose gradients are accumulated before an optimizer step: larger batches without more memory. Derived from the other two batch keys if absent; 1 if only one of them is set.\n\n- Accepts: a positive integer or `null`\n- Unit: micro-batches\n- "auto": resolved by Transformers and Accelerate\n- Releases: 0.1.0 and later"""
     managed_gradient_accumulation: bool
     """The engine counts micro-batches and updates only at the end of a batch. If false, every `engine.step()` is an update and the caller counts.\n\n- Accepts: `true` or `false`\n- Default: `true`\n- Releases: 0.19.4 and later"""
     sequence_parallel_size: int
-    """Ranks that share one sequence (Ulysses). Divides the world size in the batch arithmetic. Together with `data_parallel_size`, DeepSpeed builds a device mesh from both. 1 if absent. Releases up to 0.19.2 accept any value and use 1 unless it is a number.\n\n- Accepts: an integer greater than 0\n- Unit: ranks\n- Releases: 0.15.0 and later"""
+    """Ranks that share one sequence (Ulysses). Divides the world size in the batch arithmetic. Together with `data_parallel_size`, DeepSpeed builds a device mesh from both. 1 if absent. Releases up to 0.19.2 accept any value and use 1 unless it is a number.\n\n- Accepts: a positive integer\n- Unit: ranks\n- Releases: 0.15.0 and later"""
     data_parallel_size: int
-    """Data-parallel ranks of the device mesh, which DeepSpeed builds only if `sequence_parallel_size` is set too.\n\n- Accepts: an integer greater than 0\n- Unit: ranks\n- Releases: 0.15.0 and later"""
+    """Data-parallel ranks of the device mesh, which DeepSpeed builds only if `sequence_parallel_size` is set too.\n\n- Accepts: a positive integer\n- Unit: ranks\n- Releases: 0.15.0 and later"""
     dataloader_drop_last: bool
     """Drop the last, incomplete batch in the data loader that the engine builds from `training_data`.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.5.2 and later"""
     fp16: model.Fp16 | Fp16Dict
@@ -194,7 +194,7 @@ class Fp16Dict(TypedDict, total=False):
     auto_cast: bool
     """Cast the floating-point inputs of `forward` to fp16.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.7.0 and later"""
     loss_scale: float
-    """Static loss scale, which keeps small gradients from underflow; 0 selects dynamic loss scaling. From 0.18.8 on DeepSpeed rejects booleans.\n\n- Accepts: a number of at least 0\n- Default: `0.0`\n- Releases: 0.1.0 and later"""
+    """Static loss scale, which keeps small gradients from underflow; 0 selects dynamic loss scaling. From 0.18.8 on DeepSpeed rejects booleans.\n\n- Accepts: a non-negative number\n- Default: `0.0`\n- Releases: 0.1.0 and later"""
     initial_scale_power: int
     """Dynamic loss scaling starts at 2 to this power. A value that is too high causes skipped steps at the beginning.\n\n- Accepts: an integer\n- Default: `16`\n- Releases: 0.1.0 and later"""
     loss_scale_window: int
@@ -253,7 +253,7 @@ class OptimizerDict(TypedDict, total=False):
     type: str | None
     """Name of the optimizer: one of DeepSpeed's own (case does not matter) or a class of `torch.optim` (exact name). Without `type` the whole section has no effect.\n\n- Accepts: a string or `null`\n- Known values: `Adam`, `AdamW`, `Adagrad`, `Lamb`, `Lion`, `Muon`, `MuAdam`, `MuAdamW`, `MuSGD`, `OneBitAdam`, `OneBitLamb`, `ZeroOneAdam`\n- Note: case does not matter\n- Releases: 0.1.0 and later"""
     params: model.OptimizerParams | OptimizerParamsDict | AdamParamsDict | AdamWParamsDict | AdagradParamsDict | LambParamsDict | LionParamsDict | MuonParamsDict | OneBitParamsDict | OneBitAdamParamsDict | OneBitLambParamsDict | ZeroOneAdamParamsDict | Mapping[str, Any] | None
-    """Keyword arguments of the optimizer: the params class of its type, or, for a class of `torch.optim` or `mup`, a mapping with the arguments of that class.\n\n- Accepts: an object or an object or `null`\n- Releases: 0.1.0 and later"""
+    """Keyword arguments of the optimizer: the params class of its type, or, for a class of `torch.optim` or `mup`, a mapping with the arguments of that class.\n\n- Accepts: an object, an object or `null`\n- Releases: 0.1.0 and later"""
     legacy_fusion: bool
     """Flatten parameters in the same way as the first fp16 wrapper.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.1.0 and later"""
 
@@ -545,7 +545,7 @@ class LRRangeTestParamsDict(TypedDict, total=False):
     lr_range_test_min_lr: float | Sequence[float]
     """Initial learning rate.\n\n- Accepts: a number or a list of numbers\n- Default: `0.001`\n- Releases: 0.1.0 and later"""
     lr_range_test_step_size: int
-    """Steps between two increases.\n\n- Accepts: an integer greater than 0\n- Unit: steps\n- Default: `2000`\n- Releases: 0.1.0 and later"""
+    """Steps between two increases.\n\n- Accepts: a positive integer\n- Unit: steps\n- Default: `2000`\n- Releases: 0.1.0 and later"""
     lr_range_test_step_rate: float
     """Increase of the learning rate per `lr_range_test_step_size`, as a multiple of the initial learning rate.\n\n- Accepts: a number\n- Default: `1.0`\n- Releases: 0.1.0 and later"""
     lr_range_test_staircase: bool
@@ -587,9 +587,9 @@ class WarmupLRParamsDict(TypedDict, total=False):
     warmup_min_lr: float | Sequence[float] | Literal["auto"]
     """Initial learning rate.\n\n- Accepts: a number or a list of numbers\n- Default: `0.0`\n- "auto": resolved by Transformers and Accelerate\n- Releases: 0.1.0 and later"""
     warmup_max_lr: float | Sequence[float] | Literal["auto"] | None
-    """Learning rate after the warm-up; null uses the optimizer's.\n\n- Accepts: a number or a list of numbers or `null`\n- "auto": resolved by Transformers and Accelerate\n- Releases: 0.1.0 and later"""
+    """Learning rate after the warm-up; null uses the optimizer's.\n\n- Accepts: a number, a list of numbers or `null`\n- "auto": resolved by Transformers and Accelerate\n- Releases: 0.1.0 and later"""
     warmup_num_steps: int | Literal["auto"]
-    """Warm-up steps; 1 has the effect of 2.\n\n- Accepts: an integer greater than 0\n- Unit: steps\n- Default: `1000`\n- "auto": resolved by Transformers and Accelerate\n- Releases: 0.1.0 and later"""
+    """Warm-up steps; 1 has the effect of 2.\n\n- Accepts: a positive integer\n- Unit: steps\n- Default: `1000`\n- "auto": resolved by Transformers and Accelerate\n- Releases: 0.1.0 and later"""
     warmup_type: Literal["log", "linear"] | Enum
     """Shape of the warm-up: logarithmic or linear. DeepSpeed replaces any other value with log and warns.\n\n- Accepts: any value\n- Known values: `log`, `linear`\n- Default: `"log"`\n- Releases: 0.5.7 and later"""
 
@@ -600,9 +600,9 @@ class WarmupDecayLRParamsDict(TypedDict, total=False):
     warmup_min_lr: float | Sequence[float] | Literal["auto"]
     """Initial learning rate.\n\n- Accepts: a number or a list of numbers\n- Default: `0.0`\n- "auto": resolved by Transformers and Accelerate\n- Releases: 0.1.0 and later"""
     warmup_max_lr: float | Sequence[float] | Literal["auto"] | None
-    """Learning rate after the warm-up; null uses the optimizer's.\n\n- Accepts: a number or a list of numbers or `null`\n- Default: `0.001`\n- "auto": resolved by Transformers and Accelerate\n- Releases: 0.3.1 and later"""
+    """Learning rate after the warm-up; null uses the optimizer's.\n\n- Accepts: a number, a list of numbers or `null`\n- Default: `0.001`\n- "auto": resolved by Transformers and Accelerate\n- Releases: 0.3.1 and later"""
     warmup_num_steps: int | Literal["auto"]
-    """Warm-up steps; 1 has the effect of 2.\n\n- Accepts: an integer greater than 0\n- Unit: steps\n- Default: `1000`\n- "auto": resolved by Transformers and Accelerate\n- Releases: 0.1.0 and later"""
+    """Warm-up steps; 1 has the effect of 2.\n\n- Accepts: a positive integer\n- Unit: steps\n- Default: `1000`\n- "auto": resolved by Transformers and Accelerate\n- Releases: 0.1.0 and later"""
     warmup_type: Literal["log", "linear"] | Enum
     """Shape of the warm-up: logarithmic or linear. DeepSpeed replaces any other value with log and warns.\n\n- Accepts: any value\n- Known values: `log`, `linear`\n- Default: `"log"`\n- Releases: 0.5.7 and later"""
     total_num_steps: Required[int | float | Literal["auto"]]
@@ -617,7 +617,7 @@ class WarmupCosineLRParamsDict(TypedDict, total=False):
     warmup_min_ratio: float
     """Initial learning rate, as a fraction of the optimizer's.\n\n- Accepts: a number\n- Default: `0.0`\n- Releases: 0.12.3 and later"""
     warmup_num_steps: int | Literal["auto"]
-    """Warm-up steps; 1 has the effect of 2.\n\n- Accepts: an integer greater than 0\n- Unit: steps\n- Default: `1000`\n- "auto": resolved by Transformers and Accelerate\n- Releases: 0.12.3 and later"""
+    """Warm-up steps; 1 has the effect of 2.\n\n- Accepts: a positive integer\n- Unit: steps\n- Default: `1000`\n- "auto": resolved by Transformers and Accelerate\n- Releases: 0.12.3 and later"""
     cos_min_ratio: float
     """Final learning rate, as a fraction of the optimizer's.\n\n- Accepts: a number\n- Default: `0.0001`\n- Releases: 0.12.3 and later"""
     warmup_type: Literal["log", "linear"] | Enum
@@ -632,13 +632,13 @@ class ZeroOptimizationDict(TypedDict, total=False):
     reduce_scatter: bool
     """Use reduce-scatter, so that each rank receives only its own averaged gradients, instead of an all-reduce.\n\n- Accepts: `true` or `false`\n- Default: `true`\n- Releases: 0.2.0 and later"""
     reduce_bucket_size: float | Literal["auto"]
-    """Gradient elements per reduction. Smaller values need less memory, larger ones use the network better.\n\n- Accepts: an integer greater than 0\n- Unit: elements\n- Default: `500000000`\n- "auto": resolved by Transformers and Accelerate\n- Releases: 0.2.0 and later"""
+    """Gradient elements per reduction. Smaller values need less memory, larger ones use the network better.\n\n- Accepts: a positive integer\n- Unit: elements\n- Default: `500000000`\n- "auto": resolved by Transformers and Accelerate\n- Releases: 0.2.0 and later"""
     use_multi_rank_bucket_allreduce: bool
     """Use one all-reduce for the gradients of several ranks instead of one reduce per rank.\n\n- Accepts: `true` or `false`\n- Default: `true`\n- Releases: 0.12.4 and later"""
     allgather_partitions: bool
     """Collect updated parameters with an all-gather; false uses a broadcast from every rank.\n\n- Accepts: `true` or `false`\n- Default: `true`\n- Releases: 0.2.0 and later"""
     allgather_bucket_size: float
-    """Elements per all-gather. From 0.11.3 on it has no effect if torch can gather into one tensor, which it can since 1.13.\n\n- Accepts: an integer of at least 0\n- Unit: elements\n- Default: `500000000`\n- Releases: 0.2.0 and later"""
+    """Elements per all-gather. From 0.11.3 on it has no effect if torch can gather into one tensor, which it can since 1.13.\n\n- Accepts: a non-negative integer\n- Unit: elements\n- Default: `500000000`\n- Releases: 0.2.0 and later"""
     overlap_comm: bool | None
     """Overlap the reduction of gradients with the backward pass: hides communication and needs memory for several buckets. If absent or null: true at stage 3, false below.\n\n- Accepts: `true` or `false` or `null`\n- Releases: 0.2.0 and later"""
     compute_grad_norm: bool
@@ -662,17 +662,17 @@ class ZeroOptimizationDict(TypedDict, total=False):
     cpu_offload_use_pin_memory: bool | None
     """Earlier switch for pinned host memory; accepted, without effect.\n\n- Accepts: `true` or `false` or `null`\n- Deprecated: since 0.3.15\n- Replacement: ``pin_memory` in `offload_param` and `offload_optimizer``\n- Note: accepted but has no effect\n- Releases: 0.3.12 to 0.3.14, 0.7.0 and later"""
     sub_group_size: float
-    """Parameters that the stage-3 optimizer updates at a time; smaller values need less temporary memory.\n\n- Accepts: an integer of at least 0\n- Unit: elements\n- Default: `1000000000`\n- Releases: 0.3.12 and later"""
+    """Parameters that the stage-3 optimizer updates at a time; smaller values need less temporary memory.\n\n- Accepts: a non-negative integer\n- Unit: elements\n- Default: `1000000000`\n- Releases: 0.3.12 and later"""
     stage3_prefetch_bucket_size: float | Literal["auto"]
-    """Parameter elements prefetched before their use. Larger values hide more communication and need more memory.\n\n- Accepts: an integer of at least 0\n- Unit: elements\n- Default: `50000000`\n- Aliases: `prefetch_bucket_size` (0.7.0 and later)\n- "auto": resolved by Transformers and Accelerate\n- Releases: 0.3.12 and later"""
+    """Parameter elements prefetched before their use. Larger values hide more communication and need more memory.\n\n- Accepts: a non-negative integer\n- Unit: elements\n- Default: `50000000`\n- Aliases: `prefetch_bucket_size` (0.7.0 and later)\n- "auto": resolved by Transformers and Accelerate\n- Releases: 0.3.12 and later"""
     stage3_param_persistence_threshold: float | Literal["auto"]
-    """Parameters smaller than this are not partitioned, which avoids many small messages.\n\n- Accepts: an integer of at least 0\n- Unit: elements\n- Default: `100000`\n- Aliases: `param_persistence_threshold` (0.7.0 and later)\n- "auto": resolved by Transformers and Accelerate\n- Releases: 0.3.12 and later"""
+    """Parameters smaller than this are not partitioned, which avoids many small messages.\n\n- Accepts: a non-negative integer\n- Unit: elements\n- Default: `100000`\n- Aliases: `param_persistence_threshold` (0.7.0 and later)\n- "auto": resolved by Transformers and Accelerate\n- Releases: 0.3.12 and later"""
     stage3_model_persistence_threshold: float
-    """Maximum number of elements that may stay unpartitioned because of `stage3_param_persistence_threshold`.\n\n- Accepts: an integer of at least 0\n- Unit: elements\n- Default: `9223372036854775807`\n- Aliases: `model_persistence_threshold` (0.7.0 and later)\n- Releases: 0.7.0 and later"""
+    """Maximum number of elements that may stay unpartitioned because of `stage3_param_persistence_threshold`.\n\n- Accepts: a non-negative integer\n- Unit: elements\n- Default: `9223372036854775807`\n- Aliases: `model_persistence_threshold` (0.7.0 and later)\n- Releases: 0.7.0 and later"""
     stage3_max_live_parameters: float
-    """Maximum number of gathered parameter elements per GPU before any are released. Smaller values save memory, larger ones save communication.\n\n- Accepts: an integer of at least 0\n- Unit: elements\n- Default: `1000000000`\n- Aliases: `max_live_parameters` (0.7.0 and later)\n- Releases: 0.3.12 and later"""
+    """Maximum number of gathered parameter elements per GPU before any are released. Smaller values save memory, larger ones save communication.\n\n- Accepts: a non-negative integer\n- Unit: elements\n- Default: `1000000000`\n- Aliases: `max_live_parameters` (0.7.0 and later)\n- Releases: 0.3.12 and later"""
     stage3_max_reuse_distance: float
-    """Do not release a gathered parameter that is used again within this many elements.\n\n- Accepts: an integer of at least 0\n- Unit: elements\n- Default: `1000000000`\n- Aliases: `max_reuse_distance` (0.7.0 and later)\n- Releases: 0.3.12 and later"""
+    """Do not release a gathered parameter that is used again within this many elements.\n\n- Accepts: a non-negative integer\n- Unit: elements\n- Default: `1000000000`\n- Aliases: `max_reuse_distance` (0.7.0 and later)\n- Releases: 0.3.12 and later"""
     stage3_gather_16bit_weights_on_model_save: bool | Literal["auto"]
     """Gather the partitioned weights so that `save_16bit_model` can write one file; needs memory and time.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Aliases: `gather_16bit_weights_on_model_save` (0.7.0 and later)\n- "auto": resolved by Transformers and Accelerate\n- Releases: 0.6.0 and later"""
     stage3_gather_fp16_weights_on_model_save: bool
@@ -694,7 +694,7 @@ class ZeroOptimizationDict(TypedDict, total=False):
     parameter_alignment: bool
     """Stages 1 and 2: align every parameter to 16 bytes in its flat buffer, at the cost of padding.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.19.7 and later"""
     zero_hpz_partition_size: int
-    """ZeRO++: ranks, usually those of one node, that keep a secondary partition of the parameters. Less communication between nodes, more memory. 1 disables it.\n\n- Accepts: an integer of at least 0\n- Unit: ranks\n- Default: `1`\n- Releases: 0.10.0 and later"""
+    """ZeRO++: ranks, usually those of one node, that keep a secondary partition of the parameters. Less communication between nodes, more memory. 1 disables it.\n\n- Accepts: a non-negative integer\n- Unit: ranks\n- Default: `1`\n- Releases: 0.10.0 and later"""
     zero_quantized_weights: bool
     """ZeRO++: quantize parameters for the all-gather. Halves the communication volume at some loss of accuracy.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.10.0 and later"""
     zero_quantized_nontrainable_weights: bool
@@ -729,11 +729,11 @@ class OffloadParamDict(TypedDict, total=False):
     nvme_path: str | None | os.PathLike[str]
     """Directory on the drive; required with device "nvme".\n\n- Accepts: a path or `null`\n- "auto": resolved by Transformers and Accelerate\n- Releases: 0.3.15 and later"""
     buffer_count: int
-    """Number of host buffers for transfers of parameters to and from the drive.\n\n- Accepts: an integer of at least 0\n- Default: `5`\n- Releases: 0.3.15 and later"""
+    """Number of host buffers for transfers of parameters to and from the drive.\n\n- Accepts: a non-negative integer\n- Default: `5`\n- Releases: 0.3.15 and later"""
     buffer_size: float
-    """Size of one of these buffers; the largest parameter must fit.\n\n- Accepts: an integer of at least 0\n- Unit: elements\n- Default: `100000000`\n- Releases: 0.3.15 and later"""
+    """Size of one of these buffers; the largest parameter must fit.\n\n- Accepts: a non-negative integer\n- Unit: elements\n- Default: `100000000`\n- Releases: 0.3.15 and later"""
     max_in_cpu: float
-    """Parameter elements that stay in host memory with device "nvme".\n\n- Accepts: an integer of at least 0\n- Unit: elements\n- Default: `1000000000`\n- Releases: 0.3.15 and later"""
+    """Parameter elements that stay in host memory with device "nvme".\n\n- Accepts: a non-negative integer\n- Unit: elements\n- Default: `1000000000`\n- Releases: 0.3.15 and later"""
     pin_memory: bool
     """Pin the host buffers: faster transfers, less memory for everything else.\n\n- Accepts: `true` or `false`\n- Default: `true`\n- Releases: 0.3.15 and later"""
 
@@ -744,7 +744,7 @@ class OffloadOptimizerDict(TypedDict, total=False):
     nvme_path: str | None | os.PathLike[str]
     """Directory on the drive; required with device "nvme".\n\n- Accepts: a path or `null`\n- "auto": resolved by Transformers and Accelerate\n- Releases: 0.3.15 and later"""
     buffer_count: int
-    """Number of host buffers for transfers of optimizer state to and from the drive: at least as many as the optimizer has tensors per parameter, four with Adam.\n\n- Accepts: an integer of at least 0\n- Default: `4`\n- Releases: 0.3.15 and later"""
+    """Number of host buffers for transfers of optimizer state to and from the drive: at least as many as the optimizer has tensors per parameter, four with Adam.\n\n- Accepts: a non-negative integer\n- Default: `4`\n- Releases: 0.3.15 and later"""
     pin_memory: bool
     """Pin the host buffers: faster transfers, less memory for everything else.\n\n- Accepts: `true` or `false`\n- Default: `true`\n- Releases: 0.3.15 and later"""
     pipeline_read: bool
@@ -769,7 +769,7 @@ class ZenFlowDict(TypedDict, total=False):
     select_interval: int | Literal["auto"]
     """Steps or epochs for which a selection is used.\n\n- Accepts: an integer or `"auto"`\n- Default: `"auto"`\n- Note: `"auto"` is a value with a meaning of its own\n- Releases: 0.17.5 and later"""
     update_interval: int | Literal["auto"]
-    """Steps over which unimportant gradients are accumulated before they are applied. Larger values mean less communication and staler weights.\n\n- Accepts: an integer greater than 0 or `"auto"`\n- Unit: steps\n- Default: `"auto"`\n- Note: `"auto"` is a value with a meaning of its own\n- Releases: 0.17.5 and later"""
+    """Steps over which unimportant gradients are accumulated before they are applied. Larger values mean less communication and staler weights.\n\n- Accepts: a positive integer or `"auto"`\n- Unit: steps\n- Default: `"auto"`\n- Note: `"auto"` is a value with a meaning of its own\n- Releases: 0.17.5 and later"""
     overlap_step: bool
     """Overlap the CPU update with the next batch on the GPU.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.17.5 and later"""
     offload: bool
@@ -921,9 +921,9 @@ class ExpertParallelDict(TypedDict, total=False):
     enabled: bool
     """Replace the MoE layers of the model with expert-parallel ones.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.19.2 and later"""
     autoep_size: int
-    """Expert-parallel degree: ranks that share one set of experts. Must divide the number of experts and the ranks of a pipeline stage.\n\n- Accepts: an integer greater than 0\n- Default: `1`\n- Releases: 0.19.2 and later"""
+    """Expert-parallel degree: ranks that share one set of experts. Must divide the number of experts and the ranks of a pipeline stage.\n\n- Accepts: a positive integer\n- Default: `1`\n- Releases: 0.19.2 and later"""
     expert_tensor_parallel_size: int
-    """Tensor-parallel degree inside an expert; only 1 is supported.\n\n- Accepts: an integer greater than 0\n- Default: `1`\n- Releases: 0.19.3 and later"""
+    """Tensor-parallel degree inside an expert; only 1 is supported.\n\n- Accepts: a positive integer\n- Default: `1`\n- Releases: 0.19.3 and later"""
     validate_folding_routing: bool
     """Validate the routing at run time if expert and tensor parallelism share ranks; slow.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.19.3 and later"""
     async_split_plan: bool
@@ -945,15 +945,15 @@ class ExpertParallelDict(TypedDict, total=False):
     comm_backend: Literal["comm", "deepep"] | Enum
     """DeepSpeed's all-to-all, or DeepEP's kernels, which require the `deep_ep` package.\n\n- Accepts: `"comm"` or `"deepep"`\n- Default: `"comm"`\n- Releases: 0.19.7 and later"""
     comm_num_sm: int
-    """Streaming multiprocessors for DeepEP; more make communication faster and leave fewer for computation.\n\n- Accepts: an integer greater than 0\n- Default: `12`\n- Releases: 0.19.7 and later"""
+    """Streaming multiprocessors for DeepEP; more make communication faster and leave fewer for computation.\n\n- Accepts: a positive integer\n- Default: `12`\n- Releases: 0.19.7 and later"""
     comm_qp_margin: int
-    """Additional RDMA queue pairs for DeepEP, beyond those it needs.\n\n- Accepts: an integer of at least 0\n- Default: `4`\n- Releases: 0.19.7 and later"""
+    """Additional RDMA queue pairs for DeepEP, beyond those it needs.\n\n- Accepts: a non-negative integer\n- Default: `4`\n- Releases: 0.19.7 and later"""
     comm_max_tokens_per_rank: int
-    """Maximum number of tokens that one rank routes; sets the size of DeepEP's buffers. Must be above 0 with DeepEP.\n\n- Accepts: an integer of at least 0\n- Unit: tokens\n- Default: `0`\n- Releases: 0.19.7 and later"""
+    """Maximum number of tokens that one rank routes; sets the size of DeepEP's buffers. Must be above 0 with DeepEP.\n\n- Accepts: a non-negative integer\n- Unit: tokens\n- Default: `0`\n- Releases: 0.19.7 and later"""
     num_expert_groups: int | None
-    """Number of expert groups for group-limited routing; null reads it from the model.\n\n- Accepts: an integer greater than 0 or `null`\n- Releases: 0.19.2 and later"""
+    """Number of expert groups for group-limited routing; null reads it from the model.\n\n- Accepts: a positive integer or `null`\n- Releases: 0.19.2 and later"""
     num_limited_groups: int | None
-    """Number of groups from which a token may choose experts, at most `num_expert_groups`; null reads it from the model.\n\n- Accepts: an integer greater than 0 or `null`\n- Releases: 0.19.2 and later"""
+    """Number of groups from which a token may choose experts, at most `num_expert_groups`; null reads it from the model.\n\n- Accepts: a positive integer or `null`\n- Releases: 0.19.2 and later"""
     score_func: Literal["auto", "softmax", "sigmoid"] | Enum
     """Function that turns the router's output into scores; auto follows the preset.\n\n- Accepts: one of `"auto"`, `"softmax"` or `"sigmoid"`\n- Default: `"auto"`\n- Note: `"auto"` is a value with a meaning of its own\n- Releases: 0.19.2 and later"""
     top_k: int | Literal["auto"]
@@ -1751,7 +1751,7 @@ class HybridEngineDict(TypedDict, total=False):
     enabled: bool
     """Use the hybrid engine instead of the default engine.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.9.0 and later"""
     max_out_tokens: int
-    """Maximum sequence length, including the prompt, for which inference buffers are allocated; larger values need more memory.\n\n- Accepts: an integer greater than 0\n- Unit: tokens\n- Default: `512`\n- Releases: 0.9.0 and later"""
+    """Maximum sequence length, including the prompt, for which inference buffers are allocated; larger values need more memory.\n\n- Accepts: a positive integer\n- Unit: tokens\n- Default: `512`\n- Releases: 0.9.0 and later"""
     inference_tp_size: int
     """Tensor-parallel degree during generation; allows larger models.\n\n- Accepts: an integer\n- Default: `1`\n- Releases: 0.9.0 and later"""
     release_inference_cache: bool
@@ -1772,15 +1772,15 @@ class ElasticityDict(TypedDict, total=False):
     micro_batch_sizes: Sequence[int]
     """Candidate micro-batch sizes; more candidates allow more GPU counts. Required if elasticity is enabled.\n\n- Accepts: a list of integers\n- Unit: samples\n- Default: `[2, 4, 6]`\n- Releases: 0.3.9 to 0.19.7"""
     min_gpus: int
-    """Minimum GPU count.\n\n- Accepts: an integer greater than 0\n- Default: `1`\n- Releases: 0.3.9 to 0.19.7"""
+    """Minimum GPU count.\n\n- Accepts: a positive integer\n- Default: `1`\n- Releases: 0.3.9 to 0.19.7"""
     max_gpus: int
-    """Maximum GPU count; not below `min_gpus`.\n\n- Accepts: an integer greater than 0\n- Default: `10000`\n- Releases: 0.3.9 to 0.19.7"""
+    """Maximum GPU count; not below `min_gpus`.\n\n- Accepts: a positive integer\n- Default: `10000`\n- Releases: 0.3.9 to 0.19.7"""
     num_gpus_per_node: int
-    """GPUs per node; version 0.2 scales by whole nodes.\n\n- Accepts: an integer greater than 0\n- Default: `1`\n- Releases: 0.7.0 to 0.19.7"""
+    """GPUs per node; version 0.2 scales by whole nodes.\n\n- Accepts: a positive integer\n- Default: `1`\n- Releases: 0.7.0 to 0.19.7"""
     model_parallel_size: int
-    """Model-parallel degree: GPUs that share one copy of the model. Values above 1 require version 0.2.\n\n- Accepts: an integer greater than 0\n- Default: `1`\n- Releases: 0.7.0 to 0.19.7"""
+    """Model-parallel degree: GPUs that share one copy of the model. Values above 1 require version 0.2.\n\n- Accepts: a positive integer\n- Default: `1`\n- Releases: 0.7.0 to 0.19.7"""
     min_time: int
-    """Minimum run time before a scheduler may change the GPU count again; 0 leaves it to the scheduler.\n\n- Accepts: an integer of at least 0\n- Unit: minutes\n- Default: `0`\n- Releases: 0.3.9 to 0.19.7"""
+    """Minimum run time before a scheduler may change the GPU count again; 0 leaves it to the scheduler.\n\n- Accepts: a non-negative integer\n- Unit: minutes\n- Default: `0`\n- Releases: 0.3.9 to 0.19.7"""
     prefer_larger_batch: bool
     """Prefer the larger of two batch sizes that allow the same number of GPU counts; false prefers the smaller.\n\n- Accepts: `true` or `false`\n- Default: `true`\n- Releases: 0.3.9 to 0.19.7"""
     ignore_non_elastic_batch_info: bool

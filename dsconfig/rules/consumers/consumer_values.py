@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dsconfig.core.batch_triplet import KEYS, MICRO, STEPS
 from dsconfig.core.diagnostic import EffectName, Fix, SetValue, dotted_path
 from dsconfig.core.json_types import Json, NamedTuple
-from dsconfig.core.wording import format_number, quote_value
+from dsconfig.core.wording import format_number, join_alternatives, quote_value
 from dsconfig.evaluation.rule import EffectiveValueIs, KeyIsRequired, KeyMustBeAbsent, SchemaCondition, rule
 from dsconfig.evaluation.rule_context import MISSING, Context, Finding
 from dsconfig.job.consumers import HUGGING_FACE
@@ -73,10 +73,15 @@ def unsupported_auto(ctx: Context) -> Iterator[Finding]:
             path,
             f'{format_key(path)} is `"auto"`, but {consumer_label(ctx)} does not resolve it and raises '
             f'"`{dotted_path(path)}` not found in kwargs"',
-            help=f"set it to a value: only Transformers' Trainer resolves it, from {trainer_argument}"
+            help="set it to a value: only Transformers' Trainer resolves it, from "
+            f"{_format_arguments(trainer_argument)}"
             if trainer_argument
             else "set it to a value, or remove it",
         )
+
+
+def _format_arguments(origin: str) -> str:
+    return join_alternatives((f"`{name}`" for name in origin.strip("[]").split(", ")), "and")
 
 
 _CONSTANTS = (
@@ -377,7 +382,8 @@ def text_beside_filled_batch_key(ctx: Context) -> Iterator[Finding]:
             digits = value.isascii() and value.isdigit() and len(value) < 20
             yield ctx.at(
                 (key,),
-                f"`{key}` is the string {quote_value(value)}, but {consumer_label(ctx)} computes with it",
+                f"`{key}` is the string {quote_value(value)}, but {consumer_label(ctx)} computes the batch size from"
+                " it",
                 help=f"write {value}, without quotes" if digits else "set it to an integer",
                 fix=Fix("remove the quotes", (SetValue((key,), int(value)),), safe=True) if digits else None,
             )

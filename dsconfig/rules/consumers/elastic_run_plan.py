@@ -85,7 +85,7 @@ def _help_for_plan(block: JsonObject, path: tuple[str, ...]) -> str:
     missing = next((key for key in ("max_train_batch_size", "micro_batch_sizes") if key not in block), None)
     if missing:
         return f"add `{missing}`"
-    return f"change `{dotted_path(path)}`: `dsconfig elastic plan` shows the sizes"
+    return f"change `{dotted_path(path)}`; `dsconfig elastic plan` shows the resulting batch and world sizes"
 
 
 @rule(
@@ -159,14 +159,15 @@ def world_size_not_planned(ctx: Context) -> Iterator[Finding]:
     below = [count for count in planned_counts if count < world_size]
     above = [count for count in planned_counts if count > world_size]
     closest = " or ".join(str(count) for count in (*below[-1:], *above[:1]))
+    idle = world_size - max(below, default=0)
     outcome = (
-        f"{below[-1]} ranks train and {world_size - below[-1]} {'stay' if world_size - below[-1] > 1 else 'stays'} idle"
+        f": {below[-1]} ranks train and {idle} {'stay' if idle > 1 else 'stays'} idle"
         if below
-        else "no smaller GPU count is planned"
+        else ", and neither is a smaller one"
     )
     yield ctx.at(
         (_BLOCK,),
-        f"world size {world_size} is not in the elastic plan: {outcome}",
-        help=f"change the number of GPUs to {closest}",
+        f"world size {world_size} is not in the elastic plan{outcome}",
+        help=f"use {closest} GPUs",
         effect=None if below else "rejected",
     )

@@ -190,7 +190,7 @@ def max_grad_norm_not_a_number(ctx: Context) -> Iterator[Finding]:
     if not isinstance(norm, int | float):
         yield ctx.at(
             _NORM,
-            f"`max_grad_norm` is {describe_value(norm)} but DeepSpeed compares it with 0",
+            f"`max_grad_norm` is {describe_value(norm)} but DeepSpeed expects a number",
             help="remove it; to clip gradients, set `gradient_clipping` at the top level",
             fix=remove_key(("optimizer", "params", "max_grad_norm")),
         )
@@ -359,7 +359,7 @@ def _why_param_is_unknown(ctx: Context, chosen: BuiltClass, key: str) -> tuple[s
     if chosen.kind is None or chosen.kind.params is None:
         return "", []
     if chosen.name == "Muon" and key in OPTIMIZERS["Muon"].arguments:
-        return " (but of `torch.optim.Muon`, which this type does not build)", []
+        return " (`torch.optim.Muon`, which accepts it, is not used)", []
     info = keys_of_section_class(chosen.kind.params).get(key)
     if info is not None and not info.is_read_in(ctx.release):
         return f" before {release_name(info.spans[0][0])}", []
@@ -453,7 +453,7 @@ def _find_range_violation(key: str, value: Json) -> tuple[tuple[int, ...], str] 
     if key == "betas" and isinstance(value, list) and len(value) == 2:
         for index, beta in enumerate(value):
             if is_number(beta) and not 0 <= beta < 1:
-                return (index,), "two numbers from 0 up to, but not including, 1"
+                return (index,), "two numbers that are at least 0 and less than 1"
     return None
 
 

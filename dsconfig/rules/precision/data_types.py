@@ -347,7 +347,7 @@ def fp32_accumulation_ignored(ctx: Context) -> Iterator[Finding]:
     upgrade = "upgrade DeepSpeed to 0.18.5 or later"
     yield ctx.at(
         _ACCUMULATION,
-        f"gradients accumulate in bf16 whatever `grad_accum_dtype` is{consequence}",
+        f"`grad_accum_dtype` has no effect: gradients accumulate in bf16{consequence}",
         help=f"remove the key, or {upgrade}{'' if effective_stage(ctx) else ' and use ZeRO stage 1'}",
         related=[*related_dtype(ctx), *related_stage(ctx)],
         fix=remove_key(ctx.written_path(_ACCUMULATION)),

@@ -147,7 +147,7 @@ def adapting_loss_scale_without_room(ctx: Context) -> Iterator[Finding]:
         if value <= 0:
             yield ctx.at(
                 f"fp16.{key}",
-                f"`{key}` is {quote_value(value)}, but must be greater than 0 for dynamic loss scaling",
+                f"`{key}` is {quote_value(value)}, but must be positive for dynamic loss scaling",
                 help="use a positive integer, or a fixed `loss_scale`",
                 related=[("`fp16` is enabled here", "fp16.enabled")],
             )

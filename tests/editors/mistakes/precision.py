@@ -45,7 +45,7 @@ PRECISION = (
         root(fp16={"enabled": True, "loss_scale": "dynamic"}),
         "fp16.loss_scale",
         "value",
-        "expected a number of at least 0",
+        "expected a non-negative number",
     ),
     Mistake(
         root(fp16={"enabled": True, "loss_scale_windows": 100}),

@@ -9,20 +9,20 @@ ROOT = (
         root(train_batch_size="8"),
         "train_batch_size",
         "value",
-        'expected an integer greater than 0 or null or "auto"',
+        'expected a positive integer, null or "auto"',
     ),
     Mistake(root(train_batch_size=0), "train_batch_size", "value", "Value is below the minimum of 1."),
     Mistake(
         root(train_batch_size=1.5),
         "train_batch_size",
         "value",
-        'expected an integer greater than 0 or null or "auto"',
+        'expected a positive integer, null or "auto"',
     ),
     Mistake(
         root(train_micro_batch_size_per_gpu="automatic"),
         "train_micro_batch_size_per_gpu",
         "value",
-        'expected an integer greater than 0 or null or "auto"',
+        'expected a positive integer, null or "auto"',
     ),
     Mistake(
         root(gradient_accumulation_steps=-1),
@@ -34,7 +34,7 @@ ROOT = (
         root(gradient_clipping="1.0"),
         "gradient_clipping",
         "value",
-        'expected a number of at least 0 or "auto"',
+        'expected a non-negative number or "auto"',
     ),
     Mistake(root(gradient_clipping=-1), "gradient_clipping", "value", "Value is below the minimum of 0."),
     Mistake(

@@ -24,7 +24,7 @@ ZERO = (
         zero(reduce_bucket_size="5e8"),
         f"{SECTION}.reduce_bucket_size",
         "value",
-        'expected an integer greater than 0 or "auto"',
+        'expected a positive integer or "auto"',
         yaml="",
     ),
     Mistake(

@@ -1,4 +1,4 @@
-"""A value for the words of a help: `an integer of at least 1` is 1."""
+"""A value for the words of a help: `a positive integer` is 1."""
 
 from __future__ import annotations
 
