@@ -132,9 +132,13 @@ def add_common_job_facts(reader: ConsumerEvidence, jobs: list[LaunchedJob]) -> C
     program = programs.pop() if len(programs) == 1 else None
     adapters = any(each.adapters for each in job_facts)
     model = job_facts[0].model if job_facts else None
+    nodes = {(each.host_memory, each.gpus_per_node) for each in job_facts}
+    host_memory, ranks_per_node = nodes.pop() if len(nodes) == 1 else (None, None)
     facts = RunFacts(
         model,
-        program=program,
+        host_memory,
+        ranks_per_node,
+        program,
         adapters=adapters,
         parallelism=_common_parallelism(job_facts),
         uses_trainer=bool(job_facts) and all(each.uses_trainer for each in job_facts),

@@ -171,7 +171,7 @@ class LaunchedJob(NamedTuple):
 
     @property
     def job_facts(self) -> RunFacts:
-        """The model, adapters, program and parallelism of the job."""
+        """The model, adapters, program and parallelism of the job, and the memory of its nodes under Slurm."""
         from dsconfig.launch.training_arguments import (
             find_model_on_disk,
             is_hub_name,
@@ -187,15 +187,31 @@ class LaunchedJob(NamedTuple):
             model_path = reference
         name = self.launch.name if self.launch.name.startswith("<") else relative_path(self.launch.name)
         model = NamedModel(model_path, f"which {name} names", "launch file") if model_path else None
+        host_memory, ranks_per_node = self._memory_and_ranks_of_node()
         return RunFacts(
             model,
-            program=self.format.name,
+            host_memory,
+            ranks_per_node,
+            self.format.name,
             adapters=trains_adapters(data, self.format.name),
             parallelism=job_parallelism(self),
             uses_trainer=self.format.reader == "transformers",
             program_files=self.program_files,
             loads_whole=self.document is not None and disables_partitioned_loading(self.document.value()),
         )
+
+    def _memory_and_ranks_of_node(self) -> tuple[int | None, int | None]:
+        """Return the memory that Slurm gives the job on each node, and the ranks that share it, or twice None."""
+        if self.line is None or "#SBATCH" not in self.launch.text:
+            return None, None
+        from dsconfig.launch.shell.variables import slurm_memory_of_node, slurm_variables
+
+        memory, variables = slurm_memory_of_node(self.launch.text), slurm_variables(self.launch.text)
+        ranks = self.processes.per_node
+        if ranks is None and self.world_size is not None:
+            nodes = variables.get("SLURM_NNODES", "")
+            ranks = self.world_size // int(nodes) if nodes.isdecimal() and int(nodes) > 0 else None
+        return (memory, ranks) if memory and ranks else (None, None)
 
     @property
     def program_files(self) -> tuple[str, ...]:

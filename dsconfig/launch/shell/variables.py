@@ -374,6 +374,35 @@ def slurm_variables(text: str) -> dict[str, str]:
     return variables
 
 
+def slurm_memory_of_node(text: str) -> int | None:
+    """Return the memory in bytes that Slurm gives a script's job on each node, or None if its lines leave it open.
+
+    Source: Slurm's sbatch, `--mem`, `--mem-per-gpu` and `--mem-per-cpu`. `--mem=0` is all memory of the node.
+    """
+    if "#SBATCH" not in text:
+        return None
+    flags = dict(flag for line in _SBATCH_LINE.findall(text) for flag in _sbatch_flags(line))
+    variables = slurm_variables(text)
+    for name, count in (
+        ("mem", "1"),
+        ("mem-per-gpu", variables.get("SLURM_GPUS_ON_NODE", "")),
+        ("mem-per-cpu", flags.get("cpus-per-task", flags.get("c", ""))),
+    ):
+        amount = _SLURM_MEMORY.fullmatch(flags.get(name, ""))
+        if amount is None or not count.isdecimal() or len(count) > _MOST_DIGITS:
+            continue
+        tasks = variables.get("SLURM_NTASKS_PER_NODE", "") if name == "mem-per-cpu" else "1"
+        if tasks.isdecimal():
+            return int(amount[1]) * _SLURM_UNITS[amount[2].upper()] * int(count) * int(tasks) or None
+    return None
+
+
+_SLURM_MEMORY = re.compile(r"(\d{1,9})([KMGTkmgt]?)B?")
+_SLURM_UNITS = {"": 1 << 20, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+"""Units of Slurm's amounts of memory, which are megabytes by default."""
+_MOST_DIGITS = 4
+
+
 def _sbatch_flags(line: str) -> list[tuple[str, str]]:
     """Return the flags and values in an `#SBATCH` line."""
     try:

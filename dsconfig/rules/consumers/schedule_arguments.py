@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 from dsconfig.core.diagnostic import Fix, RemoveKey, SetValue
@@ -201,10 +202,18 @@ def optimizer_argument_under_offload(ctx: Context) -> Iterator[Finding]:
         or not consumer_has_change(ctx, "own_offload")
     ):
         return
-    if ctx.raw("zero_force_ds_cpu_optimizer") is False:
-        return
     name = _launch_argument(ctx, "optim")
     path = "zero_optimization.offload_optimizer.device"
+    if ctx.raw("zero_force_ds_cpu_optimizer") is False:
+        if isinstance(name, str) and re.fullmatch(_BITSANDBYTES, name.lower()):
+            yield ctx.at(
+                path,
+                f"{_argument_label(ctx, 'optim')} is {quote_value(name)}, whose kernels run on GPUs only, but the"
+                " optimizer is offloaded, and `zero_force_ds_cpu_optimizer` keeps it",
+                help="pass `adamw_torch`, or remove `offload_optimizer`",
+                effect="crashes",
+            )
+        return
     if isinstance(name, str) and name.lower() not in _ADAMW | _KEPT_BY_MAP:
         mode = "AdamW" if name.lower() in _ADAMW_32_BIT else "Adam with L2 regularization"
         yield ctx.at(
@@ -231,6 +240,8 @@ def optimizer_argument_under_offload(ctx: Context) -> Iterator[Finding]:
 
 
 _ADAMW_32_BIT = frozenset({"paged_adamw_32bit"})
+_BITSANDBYTES = r"(?:paged_)?(?:adamw|lion|ademamix)_(?:bnb_)?(?:8|32)bit|rmsprop_bnb(?:_8bit|_32bit)?"
+"""Pattern of the optimizers of bitsandbytes: transformers training_args.py:OptimizerNames."""
 
 
 # Sections that lack a key: the Trainer fills only what is "auto".

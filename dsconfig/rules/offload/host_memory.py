@@ -42,10 +42,11 @@ def host_memory_exceeded(ctx: Context) -> Iterator[Finding]:
     the whole run. Up to 0.18, stages 1 and 2 also flatten the weights there. The operating system kills a
     process that exceeds host memory, usually without an error message.
 
-    Reported only when the model, the world size and `host-memory` are known and the whole model is trained. The number
-    is the highest peak that `dsconfig memory --host` estimates. It includes torch's rounding of pinned memory to powers
-    of two, but not what depends on the script, such as how it builds the model. A host runs `gpus-per-node` ranks, 8 by
-    default.
+    Reported only when the model, the world size and the host's memory are known and the whole model is trained:
+    `host-memory`, or `--mem` in the `#SBATCH` lines of the Slurm script that starts the job. The number is the highest
+    peak that `dsconfig memory --host` estimates. It includes torch's rounding of pinned memory to powers of two, but
+    not what depends on the script, such as how it builds the model. A host runs `gpus-per-node` ranks, 8 by default,
+    or those of the Slurm script.
 
     Bad, world size 8, host memory 64GiB:
 
@@ -76,7 +77,7 @@ def host_memory_exceeded(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             _key_with_most_host_memory(ctx),
             f"full training of {trained_model(ctx).shown} needs up to {_format_gib(needed)} of host memory, but "
-            "the host has"
+            "the host gives the job"
             f" {_format_gib(available)}: it runs {ranks} of {ctx.world_size} ranks, with {_format_gib(needed // ranks)}"
             " each",
             help="spread the ranks over more nodes, or offload to NVMe; `dsconfig memory` lists the"
