@@ -8,7 +8,9 @@ import pytest
 
 import dsconfig
 from dsconfig.memory.models.architecture import MicroBatch
+from dsconfig.memory.models.composite_model_zoo import COMPOSITE_CONFIGS
 from dsconfig.memory.models.encoders_of_hub_models import hub_text_kind
+from dsconfig.memory.models.model_zoo import preset, preset_of
 from dsconfig.memory.models.record_pass_by_family import record_forward_pass
 from dsconfig.resolve.model_source import load_model, parse_lora_settings
 
@@ -46,6 +48,52 @@ LLAVA = {
     "mm_projector_type": "mlp2x_gelu",
 }
 CONFIG = {"train_micro_batch_size_per_gpu": 1, "bf16": {"enabled": True}, "zero_optimization": {"stage": 2}}
+
+
+PUBLISHED = {
+    "qwen2-vl-2b": 2_208_985_600,
+    "qwen2-vl-7b": 8_291_375_616,
+    "qwen2.5-vl-3b": 3_754_622_976,
+    "qwen2.5-vl-7b": 8_292_166_656,
+    "qwen2.5-vl-72b": 73_410_777_344,
+    "qwen3-vl-4b": 4_437_815_808,
+    "qwen3-vl-8b": 8_767_123_696,
+    "internvl2-8b": 8_075_365_376,
+    "internvl2_5-4b": 3_712_637_952,
+    "internvl3-8b": 7_944_373_760,
+    "gemma-3-4b": 4_300_079_472,
+    "gemma-3-12b": 12_187_325_040,
+    "gemma-3-27b": 27_432_406_640,
+    "minicpm-v-2_6": 8_099_175_152,
+}
+"""Parameters of presets."""
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_preset_has_the_parameters_of_its_model(name: str) -> None:
+    tape = record_forward_pass(preset(name), MicroBatch(1, 1, 2, records_pass=False))
+    assert sum(weight.numel for weight in tape.weights) == PUBLISHED[name]
+
+
+@pytest.mark.parametrize("name", COMPOSITE_CONFIGS)
+def test_every_preset_has_an_encoder(name: str) -> None:
+    assert preset(name).towers
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("Qwen/Qwen2.5-VL-7B-Instruct", "qwen2"),
+        ("OpenGVLab/InternVL3-8B-hf", "qwen2"),
+        ("openbmb/MiniCPM-V-2_6", "qwen2"),
+        ("llava-hf/llava-v1.6-mistral-7b-hf", "mistral"),
+        ("google/gemma-3-4b-it", "gemma3_text"),
+    ],
+)
+def test_hub_names_are_found(name: str, text: str) -> None:
+    arch = preset_of(name)
+    assert arch is not None
+    assert arch.name == text
 
 
 def estimate(model: dict[str, Any], **options: Any) -> dsconfig.Estimate:

@@ -199,7 +199,10 @@ def _internvl(config: Config, vision: Config, text: int) -> Tower:
     merge = round(1 / ratio) ** 2 if ratio else 4
     hidden, wide = tower.hidden_size, tower.hidden_size * merge
     has_bias = vision.get("attention_bias", vision.get("qkv_bias")) is True
-    uses_rms, norms_heads = vision.get("norm_type") == "rms_norm", vision.get("use_qk_norm") is True
+    uses_rms, norms_heads = (
+        vision.get("norm_type") == "rms_norm",
+        (vision.get("use_qk_norm") or vision.get("qk_normalization")) is True,
+    )
     return tower._replace(
         patch_bias=True,
         biases=4 if has_bias else 1,

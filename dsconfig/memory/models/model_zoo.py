@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from dsconfig.memory.models.architecture import Architecture
+from dsconfig.memory.models.composite_model_zoo import COMPOSITE_CONFIGS
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json
@@ -204,7 +205,10 @@ OTHERS = {
     "vit-base": _vit_config(768, 12, 3072, 12),
     "vit-large": _vit_config(1024, 24, 4096, 16),
 }
-CONFIGS: Mapping[str, Mapping[str, Json]] = LLAMAS | MISTRALS | QWENS | GEMMAS | OTHERS
+CONFIGS: Mapping[str, Mapping[str, Json]] = {
+    **(LLAMAS | MISTRALS | QWENS | GEMMAS | OTHERS),
+    **COMPOSITE_CONFIGS,
+}
 
 
 # Presets by name.
@@ -292,7 +296,15 @@ HUB_OWNERS = frozenset(
     (
         *("meta-llama", "codellama", "huggyllama", "tinyllama", "nousresearch", "unsloth", "lmsys", "01-ai"),
         *("mistralai", "qwen", "deepseek-ai", "google", "microsoft", "allenai", "eleutherai", "facebook"),
-        *("openai-community", "huggingfacetb", "google-bert", "facebookai"),
+        *(
+            "openai-community",
+            "huggingfacetb",
+            "google-bert",
+            "facebookai",
+            "opengvlab",
+            "openbmb",
+            "llava-hf",
+        ),
     )
 )
 """Hub organizations whose models have the sizes of these presets."""
@@ -328,5 +340,9 @@ HUB_ALIASES = {
     "gemma-1.1-2b": "gemma-2b",
     "gemma-1.1-7b": "gemma-7b",
     "phi-3.5-mini": "phi-3-mini-128k",
+    "internvl2_5-2b": "internvl2-2b",
+    "internvl2_5-8b": "internvl2-8b",
+    "internvl2_5-26b": "internvl2-26b",
+    "llava-1.5-7b-hf": "llava-1.5-7b",
 }
 """Presets with the same sizes as a Hub model, by the model's name without training suffixes."""

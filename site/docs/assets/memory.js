@@ -13,6 +13,11 @@ const MODELS = [
   "pythia-70m", "pythia-160m", "pythia-410m", "pythia-1b", "pythia-1.4b", "pythia-2.8b", "pythia-6.9b", "pythia-12b",
   "gpt-neox-20b", "opt-125m", "opt-1.3b", "opt-2.7b", "opt-6.7b", "opt-13b", "opt-30b", "opt-66b", "bert-base-uncased",
   "bert-base-cased", "bert-large-uncased", "bert-large-cased", "roberta-base", "roberta-large", "vit-base", "vit-large",
+  "qwen2-vl-2b", "qwen2-vl-7b", "qwen2-vl-72b", "qwen2.5-vl-3b", "qwen2.5-vl-7b", "qwen2.5-vl-32b", "qwen2.5-vl-72b",
+  "qwen3-vl-2b", "qwen3-vl-4b", "qwen3-vl-8b", "qwen3-vl-32b", "internvl2-2b", "internvl2-8b", "internvl2-26b",
+  "internvl2_5-4b", "internvl3-1b", "internvl3-2b", "internvl3-8b", "internvl3-14b", "internvl3-38b", "internvl3-78b",
+  "gemma-3-4b", "gemma-3-12b", "gemma-3-27b", "minicpm-llama3-v-2_5", "minicpm-v-2_6", "minicpm-v-4_5", "llava-1.5-7b",
+  "llava-1.5-13b", "llava-v1.6-vicuna-7b", "llava-v1.6-vicuna-13b", "llava-v1.6-mistral-7b",
 ];
 const PASTED = "pasted";
 const AMOUNT = "amount";
