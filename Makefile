@@ -210,7 +210,7 @@ soak: $(VENV)/.dev
 	$(BIN)/python -m tests.soak.run --minutes $(MINUTES) --seed $(SEED)
 
 # Form the groups of large jobs in simulated time: `make scale NODES="8 64 512 2048"`.
-NODES ?= 8 64 512 2048
+NODES ?= 8 64 128 256 512 1024 2048
 scale: $(VENV)/.dev
 	$(BIN)/python -m tests.agent.scale --nodes $(NODES)
 

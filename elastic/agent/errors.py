@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from elastic.agent.job_state import JobState
+from elastic.agent.node_view import JobSummary
 
 # Escaping of text from other machines.
 
@@ -94,7 +95,7 @@ class Drained(Exception):  # noqa: N818 - not an error
     """Signal that this node was asked to leave the job and may do so now."""
 
 
-def raise_if_failed(state: JobState, *, came_late: bool = False) -> None:
+def raise_if_failed(state: JobState | JobSummary, *, came_late: bool = False) -> None:
     """Raise the error of a failed or rejected job, which is the same on every node."""
     outcome = state.outcome
     if outcome is None or outcome.kind == "succeeded":

@@ -16,6 +16,7 @@ import os
 import ssl
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TypeVar
 
 from elastic.agent.errors import SettingsError
@@ -26,6 +27,8 @@ ATTEMPT = 1.0
 """Seconds that one etcd member has to answer while there are other members to ask."""
 _LONGEST = 1 << 26
 """Maximum length of a reply in bytes: etcd stores at most 1.5 MB at once, and a reply has the values of a few keys."""
+_MOST_OPERATIONS = 128
+"""Number of operations in one transaction that etcd accepts by default: `--max-txn-ops` (`embed/config.go`)."""
 _PAUSE = 0.1
 """Seconds between two rounds of requests to all etcd members."""
 _Raw = TypeVar("_Raw")
@@ -63,10 +66,10 @@ class EtcdStore:
         return self.multi_get([key])[0]
 
     def multi_get(self, keys: list[str], /) -> list[bytes]:
-        """Return the values of several keys from one point in time, blocking until all keys exist."""
+        """Return the values of several keys, blocking until all of them exist."""
         deadline = time.monotonic() + self._limit
         while True:
-            values = self._read_ranges([{"requestRange": {"key": _decode_text(key)}} for key in keys])
+            values = self._values_of_keys(keys)
             if all(value is not None for value in values):
                 return [value for value in values if value is not None]
             if time.monotonic() > deadline:
@@ -92,13 +95,30 @@ class EtcdStore:
 
     def check(self, keys: list[str], /) -> bool:
         """Return whether all keys exist."""
-        values = self._read_ranges([{"requestRange": {"key": _decode_text(key)}} for key in keys])
-        return all(value is not None for value in values)
+        names = [_decode_text(key) for key in keys]
+        counts = [
+            self._call("kv/txn", {"success": ranges}, partial(_counts_of_ranges, count=len(ranges)))
+            for ranges in _in_batches([{"requestRange": {"key": name, "count_only": True}} for name in names])
+        ]
+        return all(count for batch in counts for count in batch)
 
-    def _read_ranges(self, requests: Sequence[Json]) -> list[bytes | None]:
-        return self._call(
-            "kv/txn", {"success": list(requests)}, lambda answer: _values_of_ranges(answer, len(requests))
-        )
+    def multi_set(self, keys: list[str], values: list[str], /) -> None:
+        """Write several keys, in batches that one transaction of etcd may have."""
+        for puts in _in_batches(
+            [
+                {"requestPut": {"key": _decode_text(key), "value": _decode_text(value)}}
+                for key, value in zip(keys, values, strict=True)
+            ]
+        ):
+            self._call("kv/txn", {"success": puts}, lambda answer: answer["header"])
+
+    def _values_of_keys(self, keys: Sequence[str]) -> list[bytes | None]:
+        ranges = [{"requestRange": {"key": _decode_text(key)}} for key in keys]
+        batches = [
+            self._call("kv/txn", {"success": batch}, partial(_values_of_ranges, count=len(batch)))
+            for batch in _in_batches(ranges)
+        ]
+        return [value for batch in batches for value in batch]
 
     def _log_in(self) -> None:
         """Log in as the user in `ETCDCTL_USER`, if set, so that later calls send the resulting token."""
@@ -200,6 +220,19 @@ def _error_message_of_response(text: bytes) -> str:
 
 def _decode_text(value: str) -> str:
     return base64.b64encode(value.encode()).decode()
+
+
+def _in_batches(requests: list[Json]) -> list[list[Json]]:
+    """Split requests into batches of as many as one transaction may have."""
+    return [requests[start : start + _MOST_OPERATIONS] for start in range(0, len(requests), _MOST_OPERATIONS)]
+
+
+def _counts_of_ranges(answer: Mapping[str, Json], count: int) -> list[int]:
+    """Return the number of keys in each range of a transaction's reply; etcd omits empty fields."""
+    ranges = [answer["responses"][number].get("response_range", {}) for number in range(count)]
+    if any("kvs" in one for one in ranges):
+        raise ValueError("a reply with values instead of counts")
+    return [int(one.get("count", 0)) for one in ranges]
 
 
 def _values_of_ranges(answer: Mapping[str, Json], count: int) -> list[bytes | None]:

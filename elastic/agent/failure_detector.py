@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from elastic.agent.job_state import JobMember, JobState, Phase
+from elastic.agent.node_view import NodeView
 from elastic.worker.worker_lease import lease_clock
 
-# A node watches the next few members in the order of joining, as on a ring. So every member is watched, and removing
+# A node watches the next few members on the ring (`elastic.agent.node_view`). So every member is watched, and removing
 # lost members closes the ring again.
-
-WATCHED = 4
-"""Number of members that each node of a job watches."""
 
 
 class FailureDetector:
@@ -27,8 +25,11 @@ class FailureDetector:
         self._silent: dict[HeartbeatSilence, float] = {}
         self._late: dict[FormationDelay, float] = {}
 
-    def observe(self, state: JobState, watched: list[JobMember], heartbeats: Mapping[str, int]) -> None:
-        """Record the heartbeats of the watched members, and the members that a round waits for."""
+    def observe(self, view: NodeView, watched: Sequence[JobMember], heartbeats: Mapping[str, int]) -> None:
+        """Record the heartbeats of the watched members, and the members that a group waits for.
+
+        `watched` is from the view before the heartbeats were read; `view` may be newer.
+        """
         time = self._clock()
         elapsed = min(time - self._last, self._longest_step)
         self._last = time
@@ -38,7 +39,7 @@ class FailureDetector:
         ]
         # A new observation starts at zero seconds.
         self._silent = {one: self._silent[one] + elapsed if one in self._silent else 0.0 for one in observed}
-        delays = [FormationDelay(node, state.phase, state.round) for node in state.awaited]
+        delays = [FormationDelay(node, view.phase, view.round) for node in view.awaited]
         self._late = {one: self._late.get(one, 0.0) + elapsed for one in delays}
 
     def silent_members(self, at_least: float) -> list[HeartbeatSilence]:
@@ -48,15 +49,6 @@ class FailureDetector:
     def late_members(self, at_least: float) -> list[FormationDelay]:
         """Return the members that have delayed the same round for at least `at_least` seconds."""
         return [one for one, seconds in self._late.items() if seconds >= at_least]
-
-
-def members_watched_by(state: JobState, node: str) -> list[JobMember]:
-    """Return the members that the node `node` watches."""
-    names = [member.node for member in state.members]
-    if node not in names:
-        return []
-    index = names.index(node)
-    return [*state.members[index + 1 :], *state.members[:index]][:WATCHED]
 
 
 # An observer may be frozen between observing and writing, and the observed node may have left, rejoined or sent a

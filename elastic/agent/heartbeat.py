@@ -9,27 +9,32 @@ observer saw is older than `heartbeat_timeout` when the removal is written, and 
 observer that was frozen between reading and writing has outdated evidence, which is ignored: a node that clears a mark
 counts that in the state, and a node that rejoins gets another `join_order`.
 
-Because of the alert, a node need not read the whole state after each of its heartbeats.
+Because of the alert, a node need not read the whole state after each of its heartbeats. The state that it knows may be
+that of its page, which is a true extract of one revision. Only an alert requires the whole, current state.
 """
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Sequence
 from functools import partial
 
 from elastic.agent import job_state_transitions
 from elastic.agent.errors import AgentError, HostError, StoreLostError
-from elastic.agent.failure_detector import Evidence, FailureDetector, FormationDelay, members_watched_by
+from elastic.agent.failure_detector import Evidence, FailureDetector, FormationDelay
 from elastic.agent.job_settings import RendezvousSettings
 from elastic.agent.job_state import JobMember, JobState
 from elastic.agent.liveness_port import ExitDetector
+from elastic.agent.node_view import NODES_PER_PAGE, NodeView, view_of
 from elastic.agent.resize_policy import ResizePolicy
-from elastic.agent.state_store import CROWD, SMALL, PolledKeys, StateStore
+from elastic.agent.state_store import NO_ALARM, SMALL, PolledKeys, StateStore, WriterLottery
 from elastic.worker.worker_lease import Lease, lease_clock
 
 _LEAD = 1.5
 """Number of polls before its timeout at which a silent member is marked, so that its removal is not delayed further."""
+_READERS = 16
+"""Number of nodes of a large job that read the whole state in each `keep_alive_interval`, to restore lost pages."""
 
 
 class Heartbeat:
@@ -48,12 +53,14 @@ class Heartbeat:
         self._count = 0
         self._sent_at = lease_clock()
         self._read_at = 0.0
-        self._alarm = b""
+        self._alarm = NO_ALARM
+        self._healing: WriterLottery | None = None
+        """Lottery for the node that restores the pages, while this node's page is older than the hint."""
         self._wake = threading.Event()
         self._stopped = False
         self._thread = threading.Thread(target=self._run, name="dsconfig-heartbeat", daemon=True)
-        self.state: JobState | None = None
-        """State of the job that was read last, or `None` before the first read."""
+        self.view: NodeView | None = None
+        """View of the last state that this node knows, or `None` before the first read."""
         self.lease: Lease | None = None
         """Lease that the thread renews, or `None` while no workers may run."""
         self.lapsed = False
@@ -90,6 +97,11 @@ class Heartbeat:
         if self.lost is not None:
             raise self.lost
 
+    def latest_view(self) -> NodeView | None:
+        """Return the last view of this node, if any, or raise the error that ended the heartbeat."""
+        self.raise_if_lost()
+        return self.view
+
     def _run(self) -> None:
         try:
             while not self._stopped:
@@ -107,39 +119,67 @@ class Heartbeat:
     @property
     def _pause(self) -> float:
         """Seconds between two polls of the store."""
-        is_small = self.state is not None and len(self.state.members) <= SMALL
+        is_small = self.view is not None and self.view.present <= SMALL
         return self._settings.poll_interval / (2 if is_small else 1)
 
     def _tick(self) -> None:
         if lease_clock() - self._sent_at >= self._settings.keep_alive_interval:
             self._send()
-        state = self.state
-        watched = members_watched_by(state, self._node) if state else []
+        watched = [one.member for one in self.view.watched] if self.view else []
         look = self._store.poll([member.node for member in watched])
-        self.state = state = self._current_state(look, state)
-        self._renew_lease(state)
-        self._detector.observe(state, watched, look.heartbeats)
-        self._remove_lost_members(state, watched)
+        self.view = view = self._current_view(look, self.view)
+        self._renew_lease(view)
+        self._detector.observe(view, watched, look.heartbeats)
+        self._remove_lost_members(view, watched)
 
-    def _current_state(self, look: PolledKeys, state: JobState | None) -> JobState:
-        """Return the state, reading it again if it has changed, and periodically in case a hint was lost.
+    def _current_view(self, look: PolledKeys, view: NodeView | None) -> NodeView:
+        """Return the view, reading it again if the state has changed, and sometimes in case a hint was lost."""
+        if look.alarm != self._alarm:
+            return self._read_whole_state(look)
+        if self._store.pages:
+            return self._view_from_page(look, view)
+        is_overdue = lease_clock() - self._read_at >= self._settings.keep_alive_interval
+        if view is None or is_overdue or look.hint > view.revision:
+            return self._read_whole_state(look, restores=is_overdue)
+        return view
 
-        In a large job, nodes read so rarely that all of them together read as often as `CROWD` nodes would. The first
-        node that detects a lost hint writes it again for the others.
+    def _view_from_page(self, look: PolledKeys, view: NodeView | None) -> NodeView:
+        """Return the view of a node of a large job.
+
+        A few nodes at random read the whole state, and restore a hint or pages that were lost with their writer.
         """
-        age, settings = lease_clock() - self._read_at, self._settings
-        size = len(state.members) / CROWD if state else 0.0
-        is_overdue = age >= settings.keep_alive_interval * max(1.0, size)
-        patience = min(settings.poll_interval * int(size), settings.keep_alive_interval)
-        has_hint = state is not None and look.hint > state.revision and age >= patience
-        if state is not None and look.alarm == self._alarm and not is_overdue and not has_hint:
-            return state
+        if view is None and look.hint == 0:
+            return view_of(JobState(0), self._node)  # no change of the job has been published yet
+        if view is not None and self._is_chosen_to_restore(view):
+            return self._read_whole_state(look, restores=True)
+        if view is not None and look.hint <= view.revision:
+            self._healing = None
+            return view
+        page = self._store.read_page()
+        if page is None:
+            return self._read_whole_state(look)  # a job with other settings, which will reject this node
+        if page.revision >= look.hint:
+            self._healing = None
+        else:
+            self._healing = self._healing or WriterLottery()
+            if self._healing.draw(page.present):
+                return self._read_whole_state(look, restores=True)
+        return page if view is None or page.revision > view.revision else view
+
+    def _is_chosen_to_restore(self, view: NodeView) -> bool:
+        present = view.present or NODES_PER_PAGE * self._store.pages
+        chance = self._pause / self._settings.keep_alive_interval
+        return random.random() * max(1.0, present / _READERS) < chance
+
+    def _read_whole_state(self, look: PolledKeys, *, restores: bool = False) -> NodeView:
+        """Read the state; with `restores`, publish it again for the other nodes if they may not have noticed it."""
         self._read_at = lease_clock()
-        new_state = self._store.read()
+        state = self._store.read()
         self._alarm = look.alarm
-        if is_overdue and state is not None and new_state.revision > look.hint:
-            self._store.hint(new_state)
-        return new_state
+        if restores and (state.revision > look.hint or self._healing is not None):
+            self._store.publish(state)
+        self._healing = None
+        return view_of(state, self._node)
 
     def _send(self) -> None:
         if self._count == 0:
@@ -149,24 +189,25 @@ class Heartbeat:
         self._store.send_heartbeat(self._count)
         self._sent_at = sent_at
 
-    def _renew_lease(self, state: JobState) -> None:
+    def _renew_lease(self, view: NodeView) -> None:
         """Renew the workers' lease as of the last heartbeat, or revoke it."""
-        decision = self._policy.decide(state)
+        decision = self._policy.decide(view)
         lease = self.lease
         if lease is None:
             return
         lease.ask_for_checkpoint(decision.checkpoint_wanted)
-        if state.member(self._node) is None or self._node in state.expelled or decision.over:
+        if view.own_row is None or view.own_row.expelled or decision.over:
             lease.revoke()
-        elif self._node in state.suspects:
-            self.state = self._store.update(partial(job_state_transitions.clear_suspicion, node=self._node))
+        elif view.own_row.suspected:
+            state = self._store.update(partial(job_state_transitions.clear_suspicion, node=self._node))
+            self.view = view_of(state, self._node)
         else:
             self.lapsed = self.lapsed or not lease.valid
             lease.renew(self._sent_at + self._settings.lease_duration)
 
-    def _remove_lost_members(self, state: JobState, watched: Sequence[JobMember]) -> None:
+    def _remove_lost_members(self, view: NodeView, watched: Sequence[JobMember]) -> None:
         """Mark members that seem lost, and remove those that were marked before and show no sign of life since."""
-        if state.member(self._node) is None or state.outcome:
+        if view.own_row is None or view.outcome:
             return
         timeout = self._settings.heartbeat_timeout
         silent = self._detector.silent_members(timeout)

@@ -121,6 +121,10 @@ _SHOWN = 6
 """Maximum number of node counts that an error message lists."""
 
 
+PROTOCOL = 2
+"""Version of what agents read and write in the store, a part of the contract, so that versions do not mix in a job."""
+
+
 @dataclass(frozen=True, slots=True)
 class ElasticJob:
     """A DeepSpeed config with its plan, and the numbers of nodes and processes that the job may use."""
@@ -240,6 +244,7 @@ class ElasticJob:
             "nproc-per-node": self.processes,
             "policy": self.policy,
             "max-restarts": self.max_restarts,
+            "protocol": PROTOCOL,
         }
         return {**block, **settings}
 

@@ -7,6 +7,7 @@ import json
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from hashlib import sha256
 from operator import attrgetter
 from types import NoneType
 from typing import Any, Literal, TypeVar, get_args
@@ -145,6 +146,11 @@ class JobState:
         """Whether all workers of at least one node have succeeded in the current round."""
         return any(member.finished == self.round and member.node in self.group for member in self.members)
 
+    @property
+    def contract_digest(self) -> str:
+        """Digest by which a node compares its contract with the job's; empty before the first node has joined."""
+        return digest_of_contract(self.contract) if self.contract else ""
+
     def encode(self) -> str:
         """Encode the state as JSON; groups refer to nodes by their index among the members."""
         index = {member.node: number for number, member in enumerate(self.members)}
@@ -155,6 +161,11 @@ class JobState:
         document["events"] = [_row_values(event) for event in self.events]
         document["outcome"] = self.outcome and _row_values(self.outcome)
         return compress_text(json.dumps(document, separators=(",", ":")))
+
+
+def digest_of_contract(contract: Mapping[str, Json]) -> str:
+    """Return a short digest of the settings in a contract."""
+    return sha256(json.dumps(contract, sort_keys=True).encode()).hexdigest()[:12]
 
 
 _MEMBER_TYPES = (str, int, str, int, int, bool, int, int)

@@ -12,6 +12,7 @@ from typing import get_args
 
 from elastic.agent.failure_detector import Evidence, Mark
 from elastic.agent.job_state import EVENTS_KEPT, Cause, JobEvent, JobMember, JobOutcome, JobState
+from elastic.agent.node_view import JobSummary
 
 _WORKER_FAILED = "worker failed"
 
@@ -115,7 +116,7 @@ def confirm_rank(state: JobState, node: str) -> JobState:
 def finish_workers(state: JobState, node: str, round_: int) -> JobState:
     """Return the state after all workers of the node have succeeded in this round."""
     member = state.member(node)
-    if member is None or state.round != round_ or node not in state.group:
+    if member is None or member.finished == round_ or state.round != round_ or node not in state.group:
         return state
     return _with_member(state, replace(member, finished=round_))
 
@@ -126,7 +127,7 @@ def all_workers_finished(state: JobState, round_: int) -> bool:
     return state.round == round_ and finished.issuperset(state.group)
 
 
-def is_round_over(state: JobState, round_: int) -> bool:
+def is_round_over(state: JobState | JobSummary, round_: int) -> bool:
     """Return whether the round has ended; False for a state older than the round, which does not show it."""
     return state.round > round_ or (state.round == round_ and state.phase == "forming")
 

@@ -19,8 +19,9 @@ from elastic.agent.errors import AgentError, RefusedError
 from elastic.agent.event_log import EventLog
 from elastic.agent.heartbeat import Heartbeat
 from elastic.agent.job_settings import LocalNode
-from elastic.agent.job_state import JobState
+from elastic.agent.join_requests import Departure, FinishReport
 from elastic.agent.liveness_port import LivenessPort
+from elastic.agent.node_view import NodeView, page_count
 from elastic.agent.resize_policy import ResizePolicy
 from elastic.agent.round_joiner import RoundJoiner
 from elastic.agent.round_monitor import RoundMonitor
@@ -45,42 +46,41 @@ class RankAssignment:
     """Batch triplet for this number of nodes."""
 
 
-def assign_rank(state: JobState, node: LocalNode) -> RankAssignment:
+def assign_rank(view: NodeView, node: LocalNode) -> RankAssignment:
     """Return the rank of a node in the running group, with the address of rank 0 and the batch triplet."""
-    group = state.group
-    first = state.member(group[0])
-    row = node.job.row(len(group))
-    assert first is not None  # all nodes of a running group are present
+    row = node.job.row(view.group_size)
+    assert view.master is not None  # all nodes of a running group are present
+    assert view.own_row is not None
+    assert view.own_row.rank is not None
     assert row is not None  # only admissible sizes are proposed
-    rank = group.index(node.name)
-    return RankAssignment(state.round, rank, len(group), first.host, first.port, row)
+    return RankAssignment(view.round, view.own_row.rank, view.group_size, *view.master, row)
 
 
-def worker_environment(assignment: RankAssignment, state: JobState, node: LocalNode) -> Mapping[str, str]:
+def worker_environment(assignment: RankAssignment, view: NodeView, node: LocalNode) -> Mapping[str, str]:
     """Write the resolved config of a round, and return the environment variables for its workers.
 
     Raises:
         RefusedError: the checkpoint is outside the checkpoint directory.
     """
     job, row = node.job, assignment.row
-    if state.start is not None:
+    if view.start is not None:
         try:
-            check_name(state.start)  # the store is untrusted, and scripts append the name to their directory
+            check_name(view.start)  # the store is untrusted, and scripts append the name to their directory
         except CheckpointError as error:
             raise RefusedError(f"the store names an invalid checkpoint: {error}") from None
     config = Path(node.folder) / f"ds_config-round-{assignment.round}.json"
     atomic_write(config, job.plan.apply(job.config, row.world_size))
     return {
         "DSCONFIG_ELASTIC_RUN_ID": node.run_id,
-        "DSCONFIG_ELASTIC_INCARNATION": str(state.incarnation),
+        "DSCONFIG_ELASTIC_INCARNATION": str(view.incarnation),
         "DSCONFIG_ELASTIC_ROUND": str(assignment.round),
-        "DSCONFIG_ELASTIC_RESTARTS": str(state.restarts),
+        "DSCONFIG_ELASTIC_RESTARTS": str(view.restarts),
         "DSCONFIG_ELASTIC_CONFIG": str(config),
         "DSCONFIG_ELASTIC_PROCESSES": str(job.processes),
         "DSCONFIG_ELASTIC_TRAIN_BATCH_SIZE": str(row.batch_size),
         "DSCONFIG_ELASTIC_MICRO_BATCH_SIZE": str(row.micro_batch_size),
         "DSCONFIG_ELASTIC_ACCUMULATION_STEPS": str(row.accumulation_steps),
-        "DSCONFIG_ELASTIC_CHECKPOINT": state.start or "",
+        "DSCONFIG_ELASTIC_CHECKPOINT": view.start or "",
         "DSCONFIG_ELASTIC_AGENT": node.folder,
         "DSCONFIG_ELASTIC_AGENT_PID": str(os.getpid()),
     }
@@ -126,7 +126,7 @@ class Node:
             local = replace(local, liveness_port=liveness.number)
         main_store = _open_state_store(local, store)
         main_store.create()
-        policy = ResizePolicy(local.job, local.name, local.settings)
+        policy = ResizePolicy(local.job, local.settings)
         heartbeat_store = _open_state_store(local, connect())
         heartbeat = Heartbeat(heartbeat_store, local.name, local.settings, policy)
         worker_store = _open_state_store(local, connect())
@@ -149,7 +149,7 @@ class Node:
             (main_store, heartbeat_store, worker_store),
         )
 
-    def join(self) -> tuple[RankAssignment, JobState]:
+    def join(self) -> tuple[RankAssignment, NodeView]:
         """Wait until a group that includes this node is running.
 
         Raises:
@@ -159,22 +159,22 @@ class Node:
         """
         cause = self.monitor.end()
         self.log.write("arrived", cause=cause)
-        state = self.joiner.join(cause)
-        assignment = assign_rank(state, self.local)
-        self.monitor.begin(state.round)
+        view = self.joiner.join(cause)
+        assignment = assign_rank(view, self.local)
+        self.monitor.begin(view.round)
         self.log.write(
             "round",
-            round=state.round,
+            round=view.round,
             rank=assignment.rank,
-            group=state.group,
-            standby=state.standby,
-            restarts=state.restarts,
+            nodes=assignment.nodes,
+            standby=view.present - view.group_present,
+            restarts=view.restarts,
         )
-        return assignment, state
+        return assignment, view
 
-    def worker_environment(self, assignment: RankAssignment, state: JobState) -> Mapping[str, str]:
+    def worker_environment(self, assignment: RankAssignment, view: NodeView) -> Mapping[str, str]:
         """Return the environment variables for the workers of a round."""
-        return worker_environment(assignment, state, self.local)
+        return worker_environment(assignment, view, self.local)
 
     def num_nodes_waiting(self) -> int:
         """Return the number of nodes whose arrival requires the workers to restart; see `RoundMonitor`."""
@@ -185,22 +185,16 @@ class Node:
         return self.store.read().outcome is not None
 
     def succeed(self) -> None:
-        """Wait until the workers on all nodes have succeeded, then mark the job as successful."""
+        """Report that this node's workers have succeeded, and wait until those of all nodes have."""
         round_, name = self.monitor.round, self.local.name
         if round_ is None:
             return
-        state = self.store.update(partial(job_state_transitions.finish_workers, node=name, round_=round_))
-        while not (
-            state.outcome or job_state_transitions.is_round_over(state, round_) or self.drain.requested
-        ):
-            if job_state_transitions.all_workers_finished(state, round_):
-                state = self.store.update(
-                    partial(job_state_transitions.succeed_job, node=name, round_=round_)
-                )
-            else:
-                time.sleep(self.local.settings.poll_interval / 2)
-                self.heartbeat.raise_if_lost()
-                state = self.heartbeat.state or state
+        view = self.store.ask(
+            lambda view: FinishReport(name, view.revision, round_), self.heartbeat.latest_view
+        )
+        while not (view.outcome or job_state_transitions.is_round_over(view, round_) or self.drain.requested):
+            time.sleep(self.local.settings.poll_interval / 2)
+            view = self.heartbeat.latest_view() or view
 
     def fail(self, text: str) -> None:
         """Mark the job as failed if this node is training in the current round."""
@@ -229,16 +223,25 @@ class Node:
         _remove_worker_files(self.local.folder)
 
     def _remove_from_job(self, text: str, wait_for_others: float) -> None:
-        self.store.update(
-            partial(job_state_transitions.remove_node, node=self.local.name, cause="change", text=text)
-        )
+        self.store.ask(partial(self._departure, text=text), self._view_without_heartbeat)
         deadline = time.monotonic() + wait_for_others
         while self.store.read().members and time.monotonic() < deadline:
             time.sleep(self.local.settings.poll_interval)
 
+    def _departure(self, view: NodeView, text: str) -> Departure | None:
+        if view.own_row is None:
+            return None
+        return Departure(self.local.name, view.revision, view.round, view.own_row.member.join_order, text)
+
+    def _view_without_heartbeat(self) -> NodeView | None:
+        """Return the newest view of a node whose heartbeat has ended."""
+        views = [view for view in (self.heartbeat.view, self.store.read_page()) if view is not None]
+        return max(views, key=lambda view: view.revision, default=None)
+
 
 def _open_state_store(local: LocalNode, store: Store) -> StateStore:
-    return StateStore(store, local.run_id, local.name, 1.5 * local.settings.read_timeout)
+    pages = page_count(local.job.contract())
+    return StateStore(store, local.run_id, local.name, 1.5 * local.settings.read_timeout, pages=pages)
 
 
 def _open_liveness_port(local: LocalNode, log: EventLog) -> LivenessPort | None:

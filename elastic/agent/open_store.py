@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from datetime import timedelta
-from typing import Protocol
+from typing import Protocol, cast
 
 import torch
 from torch.distributed import TCPStore
@@ -105,7 +105,7 @@ def connect_store(
             endpoint.host, endpoint.port, is_master=False, wait_for_workers=False, timeout=timeout
         )
         store.set_timeout(timedelta(seconds=settings.read_timeout))
-        return store
+        return cast("Store", store)  # torch's type stubs lack `multi_set`
 
     caller = BoundedCaller(1.5 * limit)
     try:

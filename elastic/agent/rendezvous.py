@@ -100,8 +100,8 @@ class PlanRendezvous(RendezvousHandler):
     def next_rendezvous(self) -> RendezvousInfo:
         """Wait for a round that includes this node, and set its workers' environment in this process."""
         with self._translate_errors():
-            assignment, state = self.node.join()
-            os.environ.update(self.node.worker_environment(assignment, state))
+            assignment, view = self.node.join()
+            os.environ.update(self.node.worker_environment(assignment, view))
         withhold_secrets()
         assume_identical_workers()
         self._round = RoundStore()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from elastic.agent import job_state_transitions
 from elastic.agent.errors import RefusedError
 from elastic.agent.job_settings import ElasticJob, RendezvousSettings
-from elastic.agent.job_state import JobState
+from elastic.agent.node_view import NodeView
 from elastic.worker.worker_lease import lease_clock
 
 LONGEST_SETTLING = 0.3
@@ -41,12 +41,10 @@ class ResizePolicy:
     def __init__(
         self,
         job: ElasticJob,
-        node: str,
         settings: RendezvousSettings,
         clock: Callable[[], float] = lease_clock,
     ) -> None:
         self._job = job
-        self._node = node
         self._settings = settings
         self._clock = clock
         self._round = 0
@@ -60,41 +58,39 @@ class ResizePolicy:
         """Start a round of this node; a `round_` of 0 means that the node has no workers."""
         self._round, self._waiting = round_, None
 
-    def decide(self, state: JobState) -> ResizeDecision:
-        """Evaluate a state; states older than the current round are ignored."""
+    def decide(self, view: NodeView) -> ResizeDecision:
+        """Evaluate this node's view of a state; states older than the current round are ignored."""
         round_ = self._round
-        if round_ == 0 or state.round < round_ or state.outcome:
+        if round_ == 0 or view.round < round_ or view.outcome:
             self.decision = ResizeDecision(round_)
-        elif job_state_transitions.is_round_over(state, round_) or state.member(self._node) is None:
+        elif job_state_transitions.is_round_over(view, round_) or view.own_row is None:
             self.decision = ResizeDecision(round_, over=True)
         else:
-            self.decision = self._decide_while_round_runs(state)
+            self.decision = self._decide_while_round_runs(view, is_leaving=view.own_row.leaving)
         return self.decision
 
-    def _decide_while_round_runs(self, state: JobState) -> ResizeDecision:
-        joining = self._possible_growth(state)
-        leaving = any(node in state.group for node in state.leaving)
-        saved = self._is_work_saved(state, changing=joining > 0 or leaving)
-        settled = self._has_node_set_settled(len(state.members), joining)
+    def _decide_while_round_runs(self, view: NodeView, *, is_leaving: bool) -> ResizeDecision:
+        joining = self._possible_growth(view)
+        saved = self._is_work_saved(view, changing=joining > 0 or view.group_leaving > 0)
+        settled = self._has_node_set_settled(view.present, joining)
         return ResizeDecision(
-            state.round,
+            view.round,
             joining=joining if settled and saved else 0,
             checkpoint_wanted=not saved,
-            may_leave=saved and self._node in state.leaving,
+            may_leave=saved and is_leaving,
         )
 
-    def _possible_growth(self, state: JobState) -> int:
+    def _possible_growth(self, view: NodeView) -> int:
         """Return the number of nodes by which the group could grow, or 0 if the job is about to end."""
-        if state.finishing:
+        if view.group_finished:
             return 0
-        staying = [member for member in state.members if member.node not in state.leaving]
         try:
-            size = self._job.size(len(staying)) or 0
+            size = self._job.size(view.staying) or 0
         except RefusedError:
             return 0  # policy `fail`: an extra node must not end a healthy group
-        return max(0, size - len(state.group))
+        return max(0, size - view.group_size)
 
-    def _is_work_saved(self, state: JobState, changing: bool) -> bool:
+    def _is_work_saved(self, view: NodeView, changing: bool) -> bool:
         """Return whether the group can change now without losing work, because of a recent checkpoint.
 
         In a job that has never committed a checkpoint, a change does not wait, and it never waits longer than
@@ -103,10 +99,10 @@ class ResizePolicy:
         if not changing:
             self._waiting = None
             return True
-        if self._waiting is None or self._waiting[0] != state.changed_at:
-            self._waiting = (state.changed_at, self._clock())
+        if self._waiting is None or self._waiting[0] != view.changed_at:
+            self._waiting = (view.changed_at, self._clock())
         timed_out = self._clock() - self._waiting[1] >= self._settings.checkpoint_timeout
-        return state.latest is None or state.commits > state.changed_at or timed_out
+        return view.latest is None or view.commits > view.changed_at or timed_out
 
     def _has_node_set_settled(self, present: int, joining: int) -> bool:
         if self._present is None or self._present[0] != present or not joining:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import time
+from collections.abc import Hashable
 from functools import partial
 
 from elastic.agent import job_state_transitions
@@ -12,13 +13,12 @@ from elastic.agent.drain_request import DrainRequest
 from elastic.agent.errors import LATE, Drained, JobSucceeded, RefusedError, TooFewNodesError, raise_if_failed
 from elastic.agent.heartbeat import Heartbeat
 from elastic.agent.job_settings import LocalNode
-from elastic.agent.job_state import Cause, JobOutcome, JobState
-from elastic.agent.join_requests import ArrivalRequest, RankConfirmation, agree_on_contract
-from elastic.agent.state_store import CROWD, SMALL, StateStore
+from elastic.agent.job_state import Cause, JobOutcome, JobState, digest_of_contract
+from elastic.agent.join_requests import ArrivalRequest, RankConfirmation
+from elastic.agent.node_view import CROWD, JobSummary, NodeView, summarize
+from elastic.agent.state_store import SMALL, StateStore, WriterLottery
 from elastic.worker.worker_lease import Lease, lease_path
 
-_CALM = 4
-"""Largest factor by which a node slows down its polls of the state while a large group forms."""
 _HINT_POLLS = 5
 """Number of polls of the hint, a small key, between two reads of the state in a small job."""
 
@@ -33,7 +33,7 @@ class RoundJoiner:
         self._drain = drain
         self._was_member = False
 
-    def join(self, cause: Cause | None) -> JobState:
+    def join(self, cause: Cause | None) -> NodeView:
         """Wait until a group with this node runs under a lease; `cause` says why the node's last group ended.
 
         Raises:
@@ -41,57 +41,58 @@ class RoundJoiner:
             Drained: this node was asked to leave.
             AgentError: the node can no longer join a group.
         """
-        name = self._node.name
         port, reservation = _reserve_port()
         formation = GroupFormation(self._node, self._store)
         entering = True
         with contextlib.closing(reservation):
             while True:
                 self._raise_if_drained()
-                state = self._store.ask(
-                    partial(self._arrival_request, port=port, entering=entering, cause=cause)
+                view = self._store.ask(
+                    partial(self._arrival_request, port=port, entering=entering, cause=cause),
+                    self._heartbeat.latest_view,
+                    formation.propose_if_complete,
                 )
-                self._raise_if_ended(state)
+                self._raise_if_ended(view)
                 entering = False
-                if name in state.group and state.phase == "proposed":
-                    state = self._store.ask(self._rank_confirmation, use_last=True)
-                if name in state.group and state.phase == "running" and self._has_lease(state):
-                    return state
-                formation.advance(state)
-                self._pause(state)
+                if view.has_rank and view.phase == "proposed":
+                    view = self._store.ask(
+                        self._rank_confirmation, self._heartbeat.latest_view, use_last=True
+                    )
+                if view.has_rank and view.phase == "running" and self._has_lease(view):
+                    return view
+                formation.advance(view)
+                self._pause(view)
 
     def _arrival_request(
-        self, state: JobState, port: int, entering: bool, cause: Cause | None
+        self, view: NodeView, port: int, entering: bool, cause: Cause | None
     ) -> ArrivalRequest | None:
         """Return an arrival request on entering, or if this node was removed or its new group has broken."""
         name, host = self._node.name, self._node.host
-        member = state.member(name)
-        if member is None:
+        if view.own_row is None:
             contract = self._node.job.contract()
-            agree_on_contract(
-                state, name, contract
-            )  # raises here instead of on the node that grants the request
             return ArrivalRequest(
                 name,
-                state.revision,
-                state.round,
+                view.revision,
+                view.round,
                 None,
                 host,
                 port,
-                contract=contract,
                 liveness_port=self._node.liveness_port,
+                contract_digest=digest_of_contract(contract),
+                contract=contract,
             )
-        if not entering and (member.arrived or state.phase != "forming"):
+        member = view.own_row.member
+        if not entering and (member.arrived or view.phase != "forming"):
             return None
         cause = cause if entering else None
-        return ArrivalRequest(name, state.revision, state.round, member.join_order, host, port, cause)
+        return ArrivalRequest(name, view.revision, view.round, member.join_order, host, port, cause)
 
-    def _rank_confirmation(self, state: JobState) -> RankConfirmation:
-        return RankConfirmation(self._node.name, state.revision, state.round)
+    def _rank_confirmation(self, view: NodeView) -> RankConfirmation:
+        return RankConfirmation(self._node.name, view.revision, view.round)
 
-    def _has_lease(self, state: JobState) -> bool:
+    def _has_lease(self, view: NodeView) -> bool:
         """Return whether workers may start; wait for the first heartbeat as a member if necessary."""
-        lease = Lease(lease_path(self._node.folder, state.round), create=True)
+        lease = Lease(lease_path(self._node.folder, view.round), create=True)
         self._heartbeat.grant(lease)
         while True:
             time.sleep(self._node.settings.poll_interval / 16)
@@ -99,44 +100,41 @@ class RoundJoiner:
                 break
             self._heartbeat.raise_if_lost()
             self._raise_if_drained()
-            current = self._heartbeat.state  # the heartbeat decides whether to renew the lease
-            if current is None or current.revision < state.revision:
+            current = self._heartbeat.view  # the heartbeat decides whether to renew the lease
+            if current is None or current.revision < view.revision:
                 continue
-            if (
-                job_state_transitions.is_round_over(current, state.round)
-                or current.member(self._node.name) is None
-            ):
+            if job_state_transitions.is_round_over(current, view.round) or current.own_row is None:
                 return False
         self._heartbeat.begin_round()
         return True
 
-    def _pause(self, state: JobState) -> None:
+    def _pause(self, view: NodeView) -> None:
         """Wait briefly, or in a small job or on standby, until the state changes."""
-        is_standby = state.phase == "running" and self._node.name in state.standby
-        pause = self._node.settings.poll_interval / 2 * (1 + min(len(state.members) / CROWD, _CALM))
+        is_waiting = view.phase == "running" and view.is_standby
+        pause = self._node.settings.poll_interval / 2
         while True:
-            if is_standby or len(state.members) > SMALL:
-                time.sleep(pause)
+            if is_waiting or self._store.pages or view.present > SMALL:
+                time.sleep(pause * (1 + min(view.present / CROWD, 1.0)))
             else:
-                self._store.await_hint(state, pause, _HINT_POLLS)
+                self._store.await_hint(view, pause, _HINT_POLLS)
             self._heartbeat.raise_if_lost()
-            latest = self._heartbeat.state
+            latest = self._heartbeat.view
             if (
-                not is_standby
+                not is_waiting
                 or self._drain.requested
-                or (latest is not None and latest.revision > state.revision)
+                or (latest is not None and latest.revision > view.revision)
             ):
                 return
 
     def _raise_if_drained(self) -> None:
-        state = self._heartbeat.state
-        if self._drain.requested or (state is not None and self._node.name in state.leaving):
+        view = self._heartbeat.view
+        if self._drain.requested or (view is not None and view.own_row is not None and view.own_row.leaving):
             raise Drained
 
-    def _raise_if_ended(self, state: JobState) -> None:
+    def _raise_if_ended(self, view: NodeView) -> None:
         self._heartbeat.raise_if_lost()
-        raise_if_failed(state, came_late=not self._was_member)
-        if state.outcome is not None:
+        raise_if_failed(view, came_late=not self._was_member)
+        if view.outcome is not None:
             late = f"job `{self._node.run_id}` succeeded{LATE}"
             raise JobSucceeded("" if self._was_member else late)
         self._was_member = True
@@ -161,55 +159,69 @@ class GroupFormation:
         self._job = node.job
         self._store = store
         self._last_call = LastCallTimer(node.settings.last_call_timeout)
+        self._lottery = WriterLottery()
+        """Lottery for the node that proposes the group of a large job, once it may be proposed."""
         self._deadline = self._next_deadline()
 
-    def advance(self, state: JobState) -> None:
+    def advance(self, view: NodeView) -> None:
         """Propose a group if possible.
 
         Raises:
             TooFewNodesError: no group has formed within `join_timeout`.
         """
-        if state.phase != "forming":
+        if view.phase != "forming":
             self._deadline = self._next_deadline()
             return
-        self._try_to_propose(state)
+        self._try_to_propose(view)
         if time.monotonic() >= self._deadline:
-            raise TooFewNodesError(self._why_too_few(state))
+            raise TooFewNodesError(self._why_too_few(self._store.read()))
+
+    def propose_if_complete(self, state: JobState) -> JobState:
+        """Return the state with a group if no more nodes are expected, which saves another change of a large job."""
+        summary = summarize(state)
+        if not summary.all_arrived or self._may_await_more_nodes(summary):
+            return state
+        try:
+            return self._propose(state, summary.membership)
+        except RefusedError:
+            return state  # reported by `advance`
 
     def _next_deadline(self) -> float:
         return time.monotonic() + self._node.settings.join_timeout
 
-    def _try_to_propose(self, state: JobState) -> None:
-        arrived = [member.node for member in state.members if member.arrived]
-        is_settled = self._last_call.has_passed(tuple(arrived)) or not self._may_await_more_nodes(
-            state, len(arrived)
-        )
-        if len(arrived) < len(state.members) or not is_settled or self._node.name not in arrived:
+    def _try_to_propose(self, view: NodeView) -> None:
+        is_settled = self._last_call.has_passed(view.membership) or not self._may_await_more_nodes(view)
+        if not view.all_arrived or view.own_row is None or not is_settled:
+            self._lottery = WriterLottery()
             return
         try:
-            self._store.update(partial(self._propose, arrived=arrived))
+            is_admissible = self._job.size(view.present) is not None
+            if is_admissible and self._is_chosen_to_write(view):
+                self._store.update(partial(self._propose, membership=view.membership))
         except RefusedError as error:
-            outcome = JobOutcome("refused", str(error))
-            self._store.update(
-                partial(job_state_transitions.close_job, node=self._node.name, outcome=outcome)
-            )
+            if self._is_chosen_to_write(view):
+                outcome = JobOutcome("refused", str(error))
+                self._store.update(
+                    partial(job_state_transitions.close_job, node=self._node.name, outcome=outcome)
+                )
 
-    def _propose(self, state: JobState, arrived: list[str]) -> JobState:
-        members = [member.node for member in state.members]
-        if state.phase != "forming" or members != arrived or state.outcome:
+    def _is_chosen_to_write(self, view: NodeView) -> bool:
+        return not self._store.pages or self._lottery.draw(view.present)
+
+    def _propose(self, state: JobState, membership: tuple[int, int, int]) -> JobState:
+        summary = summarize(state)
+        if not summary.all_arrived or summary.membership != membership or state.outcome:
             return state
-        size = self._job.size(len(arrived))
+        size = self._job.size(summary.present)
         return (
             state
             if size is None
             else job_state_transitions.propose_group(state, size, self._job.max_restarts)
         )
 
-    def _may_await_more_nodes(self, state: JobState, arrived: int) -> bool:
+    def _may_await_more_nodes(self, view: JobSummary) -> bool:
         """Return whether to wait for more nodes; at the maximum or after a loss, waiting has no use."""
-        return arrived < self._job.max_nodes and not {one.node for one in state.members}.intersection(
-            state.group
-        )
+        return view.arrived < self._job.max_nodes and not view.group_present
 
     def _why_too_few(self, state: JobState) -> str:
         present, admissible = len(state.members), ", ".join(map(str, self._job.admissible()))
@@ -230,11 +242,11 @@ class LastCallTimer:
 
     def __init__(self, wait: float) -> None:
         self._wait = wait
-        self._nodes: tuple[str, ...] | None = None
+        self._nodes: Hashable = None
         self._since = self._began = time.monotonic()
 
-    def has_passed(self, nodes: tuple[str, ...]) -> bool:
-        """Return whether the set of nodes has been stable long enough, or the whole wait has taken too long."""
+    def has_passed(self, nodes: Hashable) -> bool:
+        """Return whether the set of nodes, identified by `nodes`, has been stable, or the whole wait was too long."""
         time_ = time.monotonic()
         if nodes != self._nodes:
             self._nodes, self._since = nodes, time_

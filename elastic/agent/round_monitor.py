@@ -14,15 +14,15 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 
-from elastic.agent import job_state_transitions
 from elastic.agent.drain_request import DrainRequest
 from elastic.agent.errors import Drained, raise_if_failed
 from elastic.agent.event_log import EventLog
 from elastic.agent.heartbeat import Heartbeat
 from elastic.agent.job_settings import LocalNode
 from elastic.agent.job_state import Cause
+from elastic.agent.join_requests import DrainNotice
+from elastic.agent.node_view import NodeView
 from elastic.agent.resize_policy import ResizePolicy
 from elastic.agent.state_store import StateStore
 from elastic.worker.worker_lease import lease_clock
@@ -167,13 +167,12 @@ class RoundMonitor:
     def num_nodes_waiting(self) -> int:
         """Return the number of nodes whose arrival requires the workers to restart, or 1 if the round is over.
 
-        The method uses the last state that the heartbeat has read, because a hanging store must not block torch's
-        agent.
+        The method uses the last view of the heartbeat, because a hanging store must not block torch's agent.
         """
         self._heartbeat.raise_if_lost()
-        state, decision = self._heartbeat.state, self._policy.decision
-        if state is not None:
-            raise_if_failed(state)
+        view, decision = self._heartbeat.view, self._policy.decision
+        if view is not None:
+            raise_if_failed(view)
         if self.round is None or decision.round != self.round:
             return 0  # the heartbeat has not run since the round began
         self._stalls.look()
@@ -184,7 +183,7 @@ class RoundMonitor:
         if not (decision.over or decision.joining):
             return 0
         self._cause = None if decision.over else "change"
-        broken = state.broken if state is not None and decision.over else None
+        broken = view.broken if view is not None and decision.over else None
         self._log.write("restart", round=decision.round, broken=broken, joining=decision.joining or None)
         return decision.joining or 1
 
@@ -192,4 +191,9 @@ class RoundMonitor:
         if not self._leave_requested:
             self._leave_requested = True
             self._log.write("asked-to-leave")
-            self._store.update(partial(job_state_transitions.ask_to_leave, node=self._node.name))
+            self._store.ask(self._drain_notice, self._heartbeat.latest_view)
+
+    def _drain_notice(self, view: NodeView) -> DrainNotice | None:
+        if view.own_row is None:
+            return None
+        return DrainNotice(self._node.name, view.revision, view.round, view.own_row.member.join_order)

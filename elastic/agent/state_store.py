@@ -20,6 +20,14 @@ from typing import NamedTuple, Protocol, TypeVar
 from elastic.agent.errors import SettingsError, StoreLostError
 from elastic.agent.job_state import JobState, decode_state
 from elastic.agent.join_requests import Request, decode_requests, encode_requests
+from elastic.agent.node_view import (
+    NODES_PER_PAGE,
+    NodeView,
+    decode_page,
+    encode_pages,
+    page_key_of_node,
+    view_of,
+)
 
 
 class Store(Protocol):
@@ -33,6 +41,9 @@ class Store(Protocol):
 
     def multi_get(self, keys: list[str], /) -> list[bytes]:
         """Return the values of several keys, blocking until all of them exist."""
+
+    def multi_set(self, keys: list[str], values: list[str], /) -> None:
+        """Write several keys, not necessarily at one point in time."""
 
     def compare_set(self, key: str, expected: str, desired: str, /) -> bytes:
         """Write `desired` if the key holds `expected`, or if the key is missing and `expected` is empty."""
@@ -106,8 +117,12 @@ def _run_operation(operation: Callable[[], _T], answer: Future[_T]) -> None:
 
 
 # Works with any store that has the methods of `Store`: torch's, or a dict in a test. Besides the state, the store has
-# the nodes' heartbeats and a *hint*: the revision of the state, or an earlier one. The hint is small, so a job of
-# hundreds of nodes does not read its whole state many times per second.
+# the nodes' heartbeats and a *hint*: the revision of the state, or an earlier one. The hint is small, so a job does not
+# read its state many times per second. A large job also has pages (`elastic.agent.node_view`).
+#
+# Pages and hint are written after the state, and not together with it. So their writer may end in between, and a slow
+# one may replace them by older ones. Neither does harm: a page is true for its revision, a node ignores a page that is
+# older than its view, and a few nodes at any time read the whole state and write pages and hint again.
 
 _T = TypeVar("_T")
 
@@ -122,8 +137,29 @@ _PATIENCE = 0.3
 
 SMALL = 32
 """Maximum number of members of a small job, whose store easily serves twice as many polls."""
-CROWD = 128
-"""Minimum number of members of a large job, in which work is spread or left to other nodes."""
+NO_ALARM = b"none"
+"""Value of a node's alarm until the node is alarmed for the first time."""
+
+
+class WriterLottery:
+    """Decides at random whether this node makes a change that many nodes of a large job want to make.
+
+    The chance doubles with each draw. So however many nodes draw, a few of them soon write, no node has to be elected,
+    and none can fail in office.
+    """
+
+    def __init__(self) -> None:
+        self._writers = float(_WRITERS)
+
+    def draw(self, rivals: int) -> bool:
+        """Return whether this node is to write now, when about `rivals` nodes draw."""
+        wins = random.random() * max(rivals, 1) < self._writers
+        self._writers *= 2
+        return wins
+
+
+_WRITERS = 2
+"""Number of nodes that are expected to write at the first draw, if all nodes draw at the same time."""
 
 
 class PolledKeys(NamedTuple):
@@ -140,7 +176,13 @@ class PolledKeys(NamedTuple):
 class StateStore:
     """Access to the job's state over one connection; must not be shared between threads."""
 
-    def __init__(self, store: Store, run_id: str, writer: str, limit: float = 15.0) -> None:
+    def __init__(
+        self, store: Store, run_id: str, writer: str, limit: float = 15.0, *, pages: int = 0
+    ) -> None:
+        """Open the state of the job `run_id` for the node `writer`.
+
+        `pages` is the number of pages from which this node reads its view (`page_count`); 0 means none.
+        """
         self._caller = BoundedCaller(limit)
         self._store = store
         self._run_id = run_id
@@ -148,13 +190,25 @@ class StateStore:
         self._alarms = 0
         self._last: tuple[str, JobState] | None = None
         """State that was last read or written, together with its encoded text."""
-        self._mailbox = Mailbox(store, self._key(""), writer)
+        self._pages = pages
+        self._page_key = self._key(page_key_of_node(writer, pages))
+        self._has_page = False
+        self._mailbox = Mailbox(store, self._key(""), max(_SLOTS_PER_PAGE * pages, _FEWEST_SLOTS))
+
+    @property
+    def pages(self) -> int:
+        """Number of pages from one of which this node reads its view; 0 in a small job."""
+        return self._pages
 
     def create(self) -> None:
         """Write the initial state of the job, unless the store already has a state."""
+        if self.exists():
+            return  # a failed compare-and-set would return the whole state
         first = JobState(time.time_ns() // 1000, writer=self._writer)
         self._call(lambda: self._store.compare_set(self._key("hint"), "", "0"))
-        self._call(lambda: self._store.compare_set(self._key("state"), "", first.encode()))
+        text = first.encode()
+        if self._call(lambda: self._store.compare_set(self._key("state"), "", text)).decode() == text:
+            self._call(self._mailbox.create)
 
     def exists(self) -> bool:
         """Return whether the store contains the job."""
@@ -163,6 +217,15 @@ class StateStore:
     def read(self) -> JobState:
         """Read the current state of the job."""
         return self._read()[1]
+
+    def read_page(self) -> NodeView | None:
+        """Read the view of this node, of a recent revision, from its page; return `None` if there is no page."""
+        if not self._has_page:
+            self._has_page = self._call(lambda: self._store.check([self._page_key]))
+            if not self._has_page:
+                return None
+        raw = self._call(lambda: self._store.get(self._page_key))
+        return self._decode(partial(decode_page, raw, self._writer))
 
     def update(self, transition: Callable[[JobState], JobState]) -> JobState:
         """Apply a transition, again if another node wrote first, and return the new state.
@@ -180,31 +243,83 @@ class StateStore:
             time.sleep(random.uniform(0.0, 0.01 * 2 ** min(attempt, _DOUBLINGS)))
         raise AssertionError
 
-    def ask(self, make_request: Callable[[JobState], Request | None], *, use_last: bool = False) -> JobState:
-        """Post a request that depends on the state, wait until it is granted, and return the new state.
+    def ask(
+        self,
+        make_request: Callable[[NodeView], Request | None],
+        latest_view: Callable[[], NodeView | None],
+        follow_up: Callable[[JobState], JobState] = lambda state: state,
+        *,
+        use_last: bool = False,
+    ) -> NodeView:
+        """Post a request that depends on the node's view, wait until it is granted, and return the new view.
 
         If many nodes make requests at once, the node that changes the state also grants the requests of the others.
-        With `use_last`, the first attempt uses the last state that this connection has read.
+        `latest_view` returns the view that this node's heartbeat has read last, if any, and `follow_up` is a transition
+        that a node of a large job applies after its grants. With `use_last`, the first attempt uses the last state that
+        this connection has read.
         """
+        if self._pages:
+            return self._ask_in_crowd(make_request, latest_view, follow_up)
         raw, current = self._last if use_last and self._last else self._read()
-        request = make_request(current)
+        request = make_request(view_of(current, self._writer))
         posted = False
         for attempt in itertools.count():
             changed = current if request is None else request.grant(current)
             if request is None or changed is current:
-                return current  # granted, or obsolete
-            crowded = attempt >= _MAX_ATTEMPTS_ALONE or len(current.members) >= CROWD
+                return view_of(current, self._writer)  # granted, or obsolete
+            crowded = attempt >= _MAX_ATTEMPTS_ALONE
             if crowded and not posted:
                 posted = True
-                self._call(partial(self._mailbox.post, request, current))
+                self._call(partial(self._mailbox.post, request, view_of(current, self._writer)))
             else:
                 if crowded:
                     changed = self._call(partial(self._mailbox.grant_all, changed))
                 if new_state := self._write(raw, current, changed):
-                    return new_state
+                    return view_of(new_state, self._writer)
             time.sleep(random.uniform(0.0, _PATIENCE if crowded else 0.01 * 2**attempt))
             raw, current = self._read()
         raise AssertionError
+
+    def _ask_in_crowd(
+        self,
+        make_request: Callable[[NodeView], Request | None],
+        latest_view: Callable[[], NodeView | None],
+        follow_up: Callable[[JobState], JobState],
+    ) -> NodeView:
+        """Leave a request to other nodes, and grant those of all nodes if this node draws the lot to write."""
+        view = self._newest_view(latest_view())
+        request = make_request(view)
+        lottery, posted = WriterLottery(), 0
+        while request is not None and request.is_pending(view):
+            posted = posted or self._call(partial(self._mailbox.post, request, view))
+            rivals = request.rivals(view)
+            if rivals is None:
+                missing = NODES_PER_PAGE * self._pages - view.present
+                rivals = min(posted or missing, missing)
+            if lottery.draw(rivals):
+                self._grant_all(request, follow_up)
+                view = self._newest_view(view)
+            if request.is_pending(view):
+                time.sleep(random.uniform(0.0, _PATIENCE))
+                view = self._newest_view(latest_view())
+        return view
+
+    def _grant_all(self, request: Request, follow_up: Callable[[JobState], JobState]) -> None:
+        """Try once to grant the requests of this node and of all others."""
+        raw, current = self._read()
+        changed = request.grant(current)
+        if changed is not current:
+            changed = self._call(partial(self._mailbox.grant_all, changed))
+            self._write(raw, current, follow_up(changed))
+
+    def _newest_view(self, view: NodeView | None) -> NodeView:
+        """Return `view`, or the view of the state that this connection has read or written if that is newer."""
+        state = self._last[1] if self._last else None
+        if view is None and state is None:
+            view = self.read_page()  # without a page, no change of the job has been published yet
+        if view is not None and (state is None or view.revision >= state.revision):
+            return view
+        return view_of(state or JobState(0), self._writer)
 
     def send_heartbeat(self, count: int) -> None:
         """Send heartbeat number `count` of this node."""
@@ -229,11 +344,14 @@ class StateStore:
         text = f"{self._writer}/{self._alarms}"  # unique
         self._call(lambda: self._store.set(self._key(f"alarm/{node}"), text))
 
-    def hint(self, state: JobState) -> None:
-        """Publish the revision of `state`, so that all nodes notice the change."""
+    def publish(self, state: JobState) -> None:
+        """Write the pages of a large job, and then the hint, so that all nodes notice the change."""
+        if pages := encode_pages(state):
+            keys = [self._key(key) for key in pages]
+            self._call(lambda: self._store.multi_set(keys, [*pages.values()]))
         self._call(lambda: self._store.set(self._key("hint"), str(state.revision)))
 
-    def await_hint(self, state: JobState, seconds: float, polls: int) -> None:
+    def await_hint(self, state: NodeView, seconds: float, polls: int) -> None:
         """Wait up to `seconds` for a hint newer than `state`, polling `polls` times."""
         for _ in range(polls):
             time.sleep(seconds / polls)
@@ -249,7 +367,7 @@ class StateStore:
 
     def _read(self) -> tuple[str, JobState]:
         raw = self._call(lambda: self._store.get(self._key("state")))
-        self._last = raw.decode(), self._decode(raw)
+        self._last = raw.decode(), self._decode(partial(decode_state, raw))
         return self._last
 
     def _write(self, expected: str, current: JobState, changed: JobState) -> JobState | None:
@@ -261,7 +379,7 @@ class StateStore:
         if actual.decode() != text:
             return None
         self._last = text, desired
-        self.hint(desired)
+        self.publish(desired)
         return desired
 
     def _call(self, operation: Callable[[], _T]) -> _T:
@@ -270,9 +388,9 @@ class StateStore:
         except StoreLostError as error:
             raise StoreLostError(f"the store does not answer: {error}") from None
 
-    def _decode(self, raw: bytes) -> JobState:
+    def _decode(self, decode: Callable[[], _T]) -> _T:
         try:
-            return decode_state(raw)
+            return decode()
         except ValueError as error:
             reason = f"the job `{self._run_id}` in the store is not of this release: {error}"
             raise SettingsError(f"{reason}; run the same release of dsconfig on every node") from None
@@ -284,53 +402,65 @@ class StateStore:
 # node made its own change, it would wait for those of all others. The mailbox may lose requests: each node also grants
 # its own.
 
-_SLOTS = 64
-"""Number of keys over which requests are spread; one request to etcd's gateway may have 128 keys."""
-_ATTEMPTS = 4
-"""Number of attempts to leave a request, each in another slot."""
+_FEWEST_SLOTS = 64
+"""Minimum number of keys over which requests are spread."""
+_SLOTS_PER_PAGE = 2
+"""Number of these keys for each page of a large job, so that few nodes write the same one at once."""
+_LONG_SLOT = 32
+"""Number of requests in a slot above which the node that grants them empties it: nodes may come and go in one round."""
+_ATTEMPTS = 8
+"""Number of attempts to leave a request."""
 
 
 class Mailbox:
     """Access to the pending requests of all nodes over one connection."""
 
-    def __init__(self, store: Store, prefix: str, writer: str) -> None:
+    def __init__(self, store: Store, prefix: str, slots: int = _FEWEST_SLOTS) -> None:
         self._store = store
-        self._writer = writer
-        self._creator_key = f"{prefix}mailbox"
-        self._slots = [f"{prefix}mailbox/{number}" for number in range(_SLOTS)]
+        self._slots = [f"{prefix}mailbox/{number}" for number in range(slots)]
         self._complete = False
 
-    def post(self, request: Request, state: JobState) -> None:
-        """Leave a request, and remove requests that `state` has granted; give up if other nodes keep writing first."""
-        if not self._has_all_slots() and self._store.compare_set(self._creator_key, "", self._writer) == (
-            self._writer.encode()
-        ):
-            for slot in self._slots:
-                self._store.compare_set(slot, "", "")
+    def create(self) -> None:
+        """Create all slots, before any node has left a request."""
+        self._store.multi_set(self._slots, [""] * len(self._slots))
+        self._complete = True
+
+    def post(self, request: Request, view: NodeView) -> int:
+        """Leave a request, and estimate how many nodes have left one; return 0 if other nodes kept writing first.
+
+        Requests for an earlier round than that of `view` are removed; their nodes grant them if need be.
+        """
+        slot, current = random.choice(self._slots), ""
         for _ in range(_ATTEMPTS):
-            slot, current = random.choice(self._slots), ""
-            for _ in range(2):
-                desired = encode_requests([*_pending_requests(current, state), request])
-                actual = self._store.compare_set(slot, current, desired).decode()
-                if actual == desired:
-                    return
-                current = actual
+            others = [one for one in _decode_slot(current) if one.round >= view.round]
+            desired = encode_requests([*others, request])
+            actual = self._store.compare_set(slot, current, desired).decode()
+            if actual == desired:
+                return len(self._slots) * (len(others) + 1)
+            current = actual
+        return 0
 
     def grant_all(self, state: JobState) -> JobState:
         """Return the state with the requests of all nodes granted."""
-        if self._has_all_slots():
-            for text in self._store.multi_get(self._slots):
-                for request in decode_requests(text):
-                    state = request.grant(state)
+        self._create_missing_slots()
+        for slot, text in zip(self._slots, self._store.multi_get(self._slots), strict=True):
+            requests = _decode_slot(text)
+            for request in requests:
+                state = request.grant(state)
+            if len(requests) > _LONG_SLOT:
+                self._store.compare_set(slot, text.decode(), "")
         return state
 
-    def _has_all_slots(self) -> bool:
-        """Return whether all slots exist, because reading a missing slot would block."""
-        self._complete = self._complete or self._store.check(self._slots)
-        return self._complete
+    def _create_missing_slots(self) -> None:
+        """Create slots that the job's first node has not created, since reading a missing slot would block."""
+        if not self._complete and not self._store.check(self._slots):
+            for slot in self._slots:
+                self._store.compare_set(slot, "", "")
+        self._complete = True
 
 
-def _pending_requests(text: str, state: JobState) -> list[Request]:
-    """Return the requests that `state` has not granted; a request from a later state may still become valid."""
-    requests = decode_requests(text)
-    return [one for one in requests if one.revision > state.revision or one.grant(state) is not state]
+def _decode_slot(text: str | bytes) -> list[Request]:
+    try:
+        return decode_requests(text)
+    except ValueError as error:
+        raise SettingsError(f"the mailbox in the store is not of this release: {error}") from None

@@ -129,7 +129,7 @@ class TokenStore:
 
     def set(self, key: str, value: str, /) -> None:
         """Write `value` to a key."""
-        self._ask("set", key, value=value)
+        self.multi_set([key], [value])
 
     def get(self, key: str, /) -> bytes:
         """Return the value of a key, blocking until the key exists."""
@@ -144,6 +144,10 @@ class TokenStore:
             time.sleep(_PAUSE)
         return [value.encode() for value in values]
 
+    def multi_set(self, keys: list[str], values: list[str], /) -> None:
+        """Write several keys at one point in time."""
+        self._ask("set", *keys, values=values)
+
     def compare_set(self, key: str, expected: str, desired: str, /) -> bytes:
         """Write `desired` if the key holds `expected`, or if the key is missing and `expected` is empty."""
         current: str = self._ask("compare_set", key, expected=expected, value=desired)[0] or expected
@@ -153,7 +157,9 @@ class TokenStore:
         """Return whether all keys exist."""
         return None not in self._ask("get", *keys)
 
-    def _ask(self, kind: str, *keys: str, limit: int = _LONGEST_SIGNED, **values: str) -> list[Json]:
+    def _ask(
+        self, kind: str, *keys: str, limit: int = _LONGEST_SIGNED, **values: str | list[str]
+    ) -> list[Json]:
         self._signed.write({"kind": kind, "keys": keys, **values})
         reply: list[Json] = self._signed.read(limit)
         return reply
@@ -206,12 +212,13 @@ class _Server(socketserver.ThreadingTCPServer):
             self._unproven.pop(request, None)
 
     def reply(self, request: Mapping[str, Json]) -> list[str | None]:
-        """Apply a request and return the resulting values of its keys."""
+        """Apply a request and return the resulting values of its keys, or nothing if it has set them."""
         kind, keys = request["kind"], request["keys"]
         with self._lock:
-            if kind == "set" or (
-                kind == "compare_set" and self._data.get(keys[0], "") == request["expected"]
-            ):
+            if kind == "set":
+                self._data.update(zip(keys, request["values"], strict=True))
+                return []
+            if kind == "compare_set" and self._data.get(keys[0], "") == request["expected"]:
                 self._data[keys[0]] = request["value"]
             return [self._data.get(key) for key in keys]
 

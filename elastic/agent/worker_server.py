@@ -14,6 +14,7 @@ from elastic.agent import job_state_transitions
 from elastic.agent.event_log import EventLog
 from elastic.agent.heartbeat import Heartbeat
 from elastic.agent.job_settings import LocalNode
+from elastic.agent.join_requests import FinishReport
 from elastic.agent.state_store import StateStore
 from elastic.worker.agent_client import HOLD_LIVENESS_PORT, Message
 from elastic.worker.checkpoint_name import check_name
@@ -142,7 +143,7 @@ class WorkerRequests:
     def _finish(self, round_: int, local_rank: int) -> Message:
         """Make a successful worker wait until its whole group has succeeded, or the round is over.
 
-        When the last worker succeeds, the job succeeds, whatever happens to the nodes afterwards. If the agent ends
+        When the last node reports, the job succeeds, whatever happens to the nodes afterwards. If the agent ends
         first, the worker gets no reply.
         """
         name = self._node.name
@@ -150,17 +151,14 @@ class WorkerRequests:
             finished = self._finished.setdefault(round_, set())
             finished.add(local_rank)
             if len(finished) == self._node.job.processes:
-                self._store.update(partial(job_state_transitions.finish_workers, node=name, round_=round_))
+                self._store.ask(
+                    lambda view: FinishReport(name, view.revision, round_), self._heartbeat.latest_view
+                )
         while self._heartbeat.lost is None:
-            state = self._heartbeat.state
-            if state is not None and job_state_transitions.all_workers_finished(state, round_):
-                with self._lock:
-                    state = self._store.update(
-                        partial(job_state_transitions.succeed_job, node=name, round_=round_)
-                    )
-            if state is not None and state.outcome is not None:
+            view = self._heartbeat.view
+            if view is not None and view.outcome is not None:
                 return {"finished": True}
-            if state is not None and job_state_transitions.is_round_over(state, round_):
+            if view is not None and job_state_transitions.is_round_over(view, round_):
                 return {"finished": False}
             time.sleep(_POLL)
         return {"finished": False}

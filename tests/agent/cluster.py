@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from elastic.agent.node_view import CROWD
 from tests.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,6 +26,9 @@ FAST = "last_call_timeout=1"
 
 PATIENCE = float(os.environ.get("DSCONFIG_PATIENCE", "1"))
 """Times as long as a free machine needs: for one that others use too, or that is slow to import torch."""
+
+LARGE = bool(os.environ.get("DSCONFIG_LARGE_JOBS"))
+"""Whether jobs for a range of nodes admit as many as a large job, in which nodes read pages and leave requests."""
 
 POWERS = {"max_train_batch_size": 16, "micro_batch_sizes": [2, 4], "max_gpus": 4, "version": 0.1}
 """Admits 1, 2 and 4 ranks: 3 is a gap."""
@@ -141,7 +145,7 @@ class Cluster:
             "elastic",
             "run",
             "--nnodes",
-            nnodes,
+            f"{nnodes.partition(':')[0]}:{CROWD}" if LARGE and ":" in nnodes else nnodes,
             "--no-host-store",
             "--rdzv-conf",
             conf,

@@ -31,6 +31,9 @@ class DictStore:
     def multi_get(self, keys: list[str], /) -> list[bytes]:
         return [self.get(key) for key in keys]
 
+    def multi_set(self, keys: list[str], values: list[str], /) -> None:
+        self.data.update(zip(keys, values, strict=True))
+
     def compare_set(self, key: str, expected: str, desired: str, /) -> bytes:
         with self._lock:
             if self.data.get(key, "") == expected:

@@ -1,9 +1,9 @@
-"""`python -m tests.agent.scale [--nodes 8 64 512 2048] [--lost 1 10]`: large jobs in simulated time.
+"""`python -m tests.agent.scale [--nodes 64 512 2048] [--lost 1 10]`: large jobs in simulated time.
 
 Whole nodes with the agent's own code and a store that answers in 0.5 to 2 ms, without torch.  All nodes come
 at once and form a group; some of them are lost at once, and the rest form the next; then nothing happens
-for 16 s.  For each: how long it takes until all train, how often a node calls the store, reads the state and
-tries to change it, and what it reads of the state, as it is packed.
+for 16 s.  For each: how long it takes until all train, how often a node calls the store, reads the state or a
+page and tries to change the state, and how many bytes it reads, as they are packed.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ OURS = (
     "job_state_transitions",
 )
 ENCODE = JobState.encode
+CALLS = ("read", "page", "change", "poll", "write")
+"""Kinds of calls to the store: a read of the whole state, or of a page."""
 LIMIT = 600.0
 """Simulated seconds after which a group does not form."""
 
@@ -85,9 +87,13 @@ class CountingStore(DictStore):
         self._pass("write")
         super().set(key, value)
 
+    def multi_set(self, keys: list[str], values: list[str], /) -> None:
+        self._pass("write")
+        super().multi_set(keys, values)
+
     def get(self, key: str, /) -> bytes:
         is_state = key.endswith("/state")
-        self._pass("read" if is_state else "poll")
+        self._pass("read" if is_state else "page" if "/page/" in key else "poll")
         return self._count_bytes(key, super().get(key))
 
     def multi_get(self, keys: list[str], /) -> list[bytes]:
@@ -101,7 +107,8 @@ class CountingStore(DictStore):
     def _count_bytes(self, key: str, value: bytes) -> bytes:
         """Count what an answer carries, also that of a compare-and-set, which is the value that the key has."""
         is_state = key.endswith("/state")
-        kind = "state" if is_state else "mailbox" if "/mailbox/" in key else "other"
+        named = [kind for kind in ("page", "mailbox") if f"/{kind}/" in key]
+        kind = "state" if is_state else named[0] if named else "other"
         size = self._simulation.size(value.decode()) if is_state else len(value)
         self._simulation.calls[f"{kind} bytes"] += size
         self._simulation.calls["bytes"] += size
@@ -120,14 +127,15 @@ class Formed:
 
     def line(self) -> str:
         """A row of the table."""
-        each = {kind: self.calls[kind] / self.nodes for kind in ("read", "change", "poll", "write")}
+        each = {kind: self.calls[kind] / self.nodes for kind in CALLS}
         counts = " | ".join(f"{count:.1f}" for count in each.values())
         every = sum(each.values()) / max(1.0, log2(self.nodes))
-        kinds = ("state bytes", "mailbox bytes", "other bytes")
+        kinds = ("state bytes", "page bytes", "mailbox bytes", "other bytes", "bytes")
         kilobytes = " | ".join(f"{self.calls[kind] / self.nodes / 1000:.1f}" for kind in kinds)
+        growth = self.calls["bytes"] / self.nodes / log2(self.nodes) if self.nodes > 1 else 0.0
         return (
             f"| {self.nodes} | {self.lost} | {self.rounds} | {self.seconds:.1f} | {counts} | {every:.1f} | "
-            f"{kilobytes} |"
+            f"{kilobytes} | {growth:,.0f} |"
         )
 
 
@@ -258,13 +266,17 @@ def main() -> None:
         "rounds",
         "s",
         "reads",
+        "pages",
         "changes",
         "polls",
         "writes",
         "all / log n",
         "kB of states",
+        "kB of pages",
         "kB of mailboxes",
         "kB of small keys",
+        "kB",
+        "bytes / n log n",
     )
     print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|", flush=True)
     for nodes in options.nodes:

@@ -50,6 +50,8 @@ class World:
 
     def sleep(self, seconds: float) -> None:
         """Let the others run for so long; for ever if the host of this thread has died."""
+        if self._over:  # called by what a thread does as it ends
+            raise Over
         turn = _closed()
         if not getattr(self._of, "dead", lambda: False)():
             heapq.heappush(self._queue, (self.clock + seconds, next(self._order), turn))
@@ -147,6 +149,11 @@ class SlowStore(DictStore):
     def set(self, key: str, value: str, /) -> None:
         self._pass()
         super().set(key, value)
+        self._pass()
+
+    def multi_set(self, keys: list[str], values: list[str], /) -> None:
+        self._pass()
+        super().multi_set(keys, values)
         self._pass()
 
     def get(self, key: str, /) -> bytes:

@@ -11,6 +11,8 @@ from elastic.agent import job_state_transitions
 from elastic.agent.failure_detector import HeartbeatSilence
 from elastic.agent.heartbeat import Heartbeat
 from elastic.agent.job_settings import RendezvousSettings
+from elastic.agent.join_requests import agree_on_contract
+from elastic.agent.node_view import page_count
 from elastic.agent.resize_policy import ResizePolicy
 from elastic.agent.state_store import StateStore
 from elastic.worker.worker_lease import Lease
@@ -26,20 +28,24 @@ def test_an_alarm_is_heard_in_a_large_job_without_any_hint(
     clock = 100.0
     for module in ("agent.heartbeat", "worker.worker_lease"):
         monkeypatch.setattr(f"elastic.{module}.lease_clock", lambda: clock)
-    monkeypatch.setattr("elastic.agent.heartbeat.CROWD", 0.01)
+    monkeypatch.setattr("elastic.agent.node_view.CROWD", 2)
+    monkeypatch.setattr(Heartbeat, "_is_chosen_to_restore", lambda *_: False)
+    contract = job_of().contract()
+    pages = page_count(contract)
     store = DictStore()
-    ours, theirs = (StateStore(store, "job", name) for name in ("a", "b"))
+    ours, theirs = (StateStore(store, "job", name, pages=pages) for name in ("a", "b"))
     theirs.create()
+    theirs.update(partial(agree_on_contract, node="b", contract=contract))
     for node in ("a", "b"):
         theirs.update(partial(job_state_transitions.arrive_at_round, node=node, host="h", port=1))
     theirs.send_heartbeat(1)
-    heartbeat = Heartbeat(ours, "a", SETTINGS, ResizePolicy(job_of(), "a", SETTINGS))
+    heartbeat = Heartbeat(ours, "a", SETTINGS, ResizePolicy(job_of(), SETTINGS))
     lease = Lease(str(tmp_path / "lease"), create=True)
     heartbeat._send()
     heartbeat.grant(lease)
     heartbeat._tick()
     assert lease.remaining() == SETTINGS.lease_duration
-    monkeypatch.setattr(StateStore, "hint", lambda *_: None)
+    monkeypatch.setattr(StateStore, "publish", lambda *_: None)
     theirs.update(partial(job_state_transitions.mark_member, evidence=HeartbeatSilence("a", 0, 1)))
     if alarmed:
         theirs.alarm("a")

@@ -16,6 +16,7 @@ from elastic import Checkpoints, universal, with_universal
 from elastic.agent.errors import RefusedError
 from elastic.agent.job_settings import LocalNode, RendezvousSettings
 from elastic.agent.node import assign_rank, worker_environment
+from elastic.agent.node_view import view_of
 from elastic.worker import session
 from elastic.worker.checkpoint_name import CheckpointError, DamagedCommitError
 from elastic.worker.checkpoints import KEPT_COMMITS, SavedCheckpoint
@@ -283,7 +284,7 @@ def test_a_session_hands_on_no_checkpoint_outside_of_the_folder(name: str, tmp_p
 
 def test_an_agent_hands_on_no_checkpoint_outside_of_the_folder(tmp_path: Path) -> None:
     node = LocalNode(job_of(), RendezvousSettings(), "job", "localhost", str(tmp_path), name="a")
-    state = replace(running("a", size=1), start="../../etc")
+    view = view_of(replace(running("a", size=1), start="../../etc"), "a")
     with pytest.raises(RefusedError, match="the store names an invalid checkpoint"):
-        worker_environment(assign_rank(state, node), state, node)
+        worker_environment(assign_rank(view, node), view, node)
     assert list(tmp_path.iterdir()) == []

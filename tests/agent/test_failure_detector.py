@@ -7,22 +7,27 @@ from pathlib import Path
 
 from elastic.agent import job_state_transitions
 from elastic.agent.failure_detector import (
-    WATCHED,
     FailureDetector,
     FormationDelay,
     HeartbeatSilence,
-    members_watched_by,
 )
+from elastic.agent.job_state import JobMember, JobState
+from elastic.agent.node_view import WATCHED, view_of
 from elastic.worker.worker_lease import Lease, lease_clock, lease_path
 from tests.agent.fakes import running, with_members
+
+
+def watched_by(state: JobState, node: str) -> list[JobMember]:
+    return [one.member for one in view_of(state, node).watched]
 
 
 def test_every_member_is_watched() -> None:
     names = [f"n{i}" for i in range(9)]
     state = with_members(*names)
-    assert {member.node for name in names for member in members_watched_by(state, name)} == set(names)
-    assert all(len(members_watched_by(state, name)) == WATCHED for name in names)
-    assert members_watched_by(state, "stranger") == []
+    views = [view_of(state, name) for name in names]
+    assert {one.member.node for view in views for one in view.watched} == set(names)
+    assert all(len(view.watched) == WATCHED for view in views)
+    assert view_of(state, "stranger").watched == ()
 
 
 def test_own_freeze_says_nothing_of_others() -> None:
@@ -31,13 +36,13 @@ def test_own_freeze_says_nothing_of_others() -> None:
     state = with_members("a", "b")
     for moment in (0.0, 0.25, 100.0):
         now = moment
-        detector.observe(state, members_watched_by(state, "a"), {"b": 7})
+        detector.observe(view_of(state, "a"), watched_by(state, "a"), {"b": 7})
     assert detector.silent_members(1.0) == []
     for _ in range(4):
         now += 0.25
-        detector.observe(state, members_watched_by(state, "a"), {"b": 7})
+        detector.observe(view_of(state, "a"), watched_by(state, "a"), {"b": 7})
     assert detector.silent_members(1.0) == [HeartbeatSilence("b", 1, 7)]
-    detector.observe(state, members_watched_by(state, "a"), {"b": 8})
+    detector.observe(view_of(state, "a"), watched_by(state, "a"), {"b": 8})
     assert detector.silent_members(0.1) == []
 
 
@@ -46,10 +51,10 @@ def test_the_late_are_those_for_whom_a_round_waits() -> None:
     detector = FailureDetector(longest_step=0.5, clock=lambda: now)
     state = job_state_transitions.arrive_at_round(running("a", "b"), "a", "host", 5)
     for _ in range(5):
-        detector.observe(state, members_watched_by(state, "a"), {"b": 7})
+        detector.observe(view_of(state, "a"), watched_by(state, "a"), {"b": 7})
         now += 0.25
     assert detector.late_members(1.0) == [FormationDelay("b", "forming", 1)]
-    detector.observe(replace(state, round=9), members_watched_by(state, "a"), {"b": 7})
+    detector.observe(view_of(replace(state, round=9), "a"), watched_by(state, "a"), {"b": 7})
     assert detector.late_members(1.0) == []
 
 

@@ -56,7 +56,7 @@ class Host:
         self._others = StateStore(data, "job", "n1", 60)
         self._others.send_heartbeat(1)
         store = StateStore(data, "job", "n0", 60)
-        policy = ResizePolicy(job_of(), "n0", SETTINGS, lambda: self.clock)
+        policy = ResizePolicy(job_of(), SETTINGS, lambda: self.clock)
         self._heartbeat = Heartbeat(store, "n0", SETTINGS, policy)
         self._log = EventLog(str(folder / "log"), "n0")
         local = LocalNode(job_of(), SETTINGS, "job", "localhost", str(folder), "n0")

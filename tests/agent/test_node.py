@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,10 @@ Start = Callable[..., Node]
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
+def start(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
+    if getattr(request, "param", "small") == "large":
+        monkeypatch.setattr("elastic.agent.node_view.CROWD", 2)
+        monkeypatch.setattr("elastic.agent.node_view.NODES_PER_PAGE", 1)
     store, nodes = DictStore(), []
 
     def make(settings: RendezvousSettings = SETTINGS, **job: Any) -> Node:
@@ -41,6 +45,10 @@ def start(tmp_path: Path) -> Iterator[Start]:
     yield make
     for node in nodes:
         node.leave()
+
+
+in_small_and_large_jobs = pytest.mark.parametrize("start", ["small", "large"], indirect=True)
+"""For tests of nodes that read the state, and of nodes that read pages and leave requests to others."""
 
 
 def join_all(*nodes: Node) -> list[Future[tuple[RankAssignment, JobState]]]:
@@ -109,6 +117,7 @@ def test_a_silent_node_is_removed(start: Start) -> None:
     await_change(second)
 
 
+@in_small_and_large_jobs
 def test_commits_and_the_end(start: Start) -> None:
     node = start()
     assigned, _ = node.join()
@@ -124,13 +133,16 @@ def test_commits_and_the_end(start: Start) -> None:
         start().join()
 
 
+@in_small_and_large_jobs
 def test_another_config_is_refused_with_the_same_words(start: Start) -> None:
-    futures = join_all(start(), start(processes=2))
+    patient = replace(SETTINGS, last_call_timeout=3)
+    futures = join_all(start(patient), start(patient, processes=2))
     messages = {str(future.exception()) for future in futures}
     assert all(isinstance(future.exception(), RefusedError) for future in futures)
     assert len(messages) == 1
 
 
+@in_small_and_large_jobs
 def test_a_late_node_with_another_config_is_refused_alone(start: Start) -> None:
     first = start()
     first.join()

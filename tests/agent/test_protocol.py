@@ -24,6 +24,7 @@ from elastic.agent.heartbeat import Heartbeat
 from elastic.agent.job_settings import LocalNode, RendezvousSettings
 from elastic.agent.job_state import JobState, decode_state
 from elastic.agent.node import Node
+from elastic.agent.node_view import encode_pages, page_count
 from elastic.agent.resize_policy import ResizePolicy
 from elastic.agent.state_store import StateStore
 from elastic.worker.worker_lease import Lease
@@ -31,22 +32,36 @@ from tests.agent.fakes import job_of
 from tests.agent.simulated_time import SlowStore, World
 
 SETTINGS = RendezvousSettings()
-CROWDS = ("state_store", "heartbeat", "round_joiner")
-"""Where the agent asks whether a job is large; every other seed is told that each is."""
 BEFORE_A_CHANGE = 0.06
 """How often a node is frozen between what it has seen and what it writes: the worst moment."""
 
 
 def call_large(seed: int, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have nodes of odd seeds read the state rarely and leave requests to others, as in a job of hundreds.
+    """Have nodes of odd seeds read pages and leave requests to others, as in a job of hundreds.
 
-    And nine of ten hints are lost, by which they see so soon that the state has changed.
+    And most pages and hints are lost with their writer, or replaced by the older ones of a slow writer.
     """
-    if seed % 2:
-        for module in CROWDS:
-            monkeypatch.setattr(f"elastic.agent.{module}.CROWD", 0.2)
-        hint = StateStore.hint
-        monkeypatch.setattr(StateStore, "hint", lambda *a: world.random.random() < 0.9 or hint(*a))
+    if seed % 2 == 0:
+        return
+    monkeypatch.setattr("elastic.agent.node_view.CROWD", 2)
+    monkeypatch.setattr("elastic.agent.node_view.NODES_PER_PAGE", 1)
+    publish, published = StateStore.publish, list[JobState]()
+
+    def publish_badly(store: StateStore, state: JobState) -> None:
+        published.append(state)
+        fate = world.random.random()
+        if fate < 0.4:
+            return
+        if fate < 0.6:
+            publish(store, world.random.choice(published[-4:]))
+        elif fate < 0.7:
+            pages = encode_pages(state)
+            keys = world.random.sample(sorted(pages), len(pages) // 2)
+            store._store.multi_set([store._key(key) for key in keys], [pages[key] for key in keys])
+        else:
+            publish(store, state)
+
+    monkeypatch.setattr(StateStore, "publish", publish_badly)
 
 
 class LoneHeartbeat:
@@ -57,8 +72,8 @@ class LoneHeartbeat:
         self.lease = Lease(str(folder / name), create=True)
         self.dies = world.clock + world.random.uniform(20, 40) if name == "n0" else float("inf")
         self._world = world
-        self._store = StateStore(store, "job", name, 60)
-        policy = ResizePolicy(job_of(), name, SETTINGS)
+        self._store = StateStore(store, "job", name, 60, pages=page_count(job_of().contract()))
+        policy = ResizePolicy(job_of(), SETTINGS)
         self._heartbeat = Heartbeat(self._store, name, SETTINGS, policy)
 
     def live(self) -> None:
@@ -67,8 +82,8 @@ class LoneHeartbeat:
         self._heartbeat.grant(self.lease)
         end = self._world.clock + 60
         while self._world.clock < min(end, self.dies):
-            state = self._heartbeat.state
-            if state is None or state.member(self.name) is None:
+            view = self._heartbeat.view
+            if view is None or view.own_row is None:
                 self._store.update(self._join)
             self._heartbeat._tick()
             self._world.sleep(SETTINGS.poll_interval)
@@ -77,7 +92,8 @@ class LoneHeartbeat:
         """At once in a group of all members that runs: how groups form is not what is tested here."""
         state = job_state_transitions.arrive_at_round(state, self.name, "host", 1)
         group = tuple(member.node for member in state.members)
-        return replace(state, phase="running", group=group, round=state.round + 1)
+        contract = job_of().contract()
+        return replace(state, phase="running", group=group, round=state.round + 1, contract=contract)
 
 
 @pytest.mark.parametrize("seed", range(50))

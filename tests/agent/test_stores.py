@@ -60,6 +60,18 @@ def test_the_few_calls(connect: Connect) -> None:
     assert not store.check(["c"])
 
 
+def test_many_keys_in_one_call(connect: Connect) -> None:
+    """More than one transaction of etcd may have."""
+    store, keys = connect(), [f"page/300/{number}" for number in range(300)]
+    assert not store.check(keys)
+    store.multi_set(keys, [f"{key}\n" * 20 for key in keys])
+    assert store.check(keys)
+    assert not store.check([*keys, "missing"])
+    store.multi_set(keys[:2], ["ü", ""])
+    values = connect().multi_get(keys)
+    assert values == ["ü".encode(), b"", *(f"{key}\n".encode() * 20 for key in keys[2:])]
+
+
 def test_a_read_waits_for_the_key(connect: Connect) -> None:
     other = connect()
     threading.Timer(0.3, lambda: other.set("late", "now")).start()
