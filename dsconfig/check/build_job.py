@@ -180,7 +180,7 @@ def build_job(located: LocatedConfig, arguments: Job = EMPTY_JOB, settings: Job 
 def _merge_arguments(
     explicit: JobFact[LaunchArguments] | None, *others: JobFact[LaunchArguments] | None
 ) -> JobFact[LaunchArguments] | None:
-    """Merge explicit training arguments with those of the script or launch file; the explicit ones win."""
+    """Merge explicit training arguments with those of the script or launch file; the explicit ones take precedence."""
     launched = next((each for each in others if each is not None and each is not explicit), None)
     if explicit is None or launched is None or explicit.source != "training_args":
         return explicit or launched

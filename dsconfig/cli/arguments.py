@@ -256,7 +256,7 @@ def parse_gpu_memory(text: str) -> GpuMemory:
 
 
 def parse_parameter_count(text: str) -> int:
-    """Parse a number of parameters such as `7B`, `350M` or `7e9`."""
+    """Parse a parameter count such as `7B`, `350M` or `7e9`."""
     match = re.fullmatch(r"(\d{1,6}(?:\.\d{1,6})?)([kmbt])", text.strip().lower())
     if match is None:
         return parse_positive_count(text)
@@ -279,7 +279,7 @@ def parse_positive_count(text: str) -> int:
 
 
 def parse_factor(text: str) -> float:
-    """Parse a number of at least 1."""
+    """Parse a factor, a number of at least 1."""
     try:
         value = float(text)
     except ValueError:

@@ -191,7 +191,7 @@ def unified_diff_lines(old: str, new: str, old_name: str, new_name: str) -> Iter
 
 
 def _split_lines(text: str) -> list[str]:
-    """Split a text into lines with their line ends; only a line feed ends a line, as in patch tools."""
+    """Split a text into lines, keeping the line endings; as in patch tools, only a line feed ends a line."""
     *lines, last = text.split("\n")
     return [f"{line}\n" for line in lines] + [last] * bool(last)
 

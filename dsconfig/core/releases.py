@@ -62,7 +62,7 @@ class ReleaseInterval(NamedTuple):
         return ReleaseInterval(max(self.first, other.first), min(self.last, other.last))
 
     def releases_on_same_side(self, release: int) -> ReleaseInterval:
-        """Return the releases that are, like `release`, inside, before or after this interval."""
+        """Return the releases on the same side of this interval as `release`: inside, before or after it."""
         if release < self.first:
             return ReleaseInterval(last=self.first - 1)
         return self if release <= self.last else ReleaseInterval(self.last + 1)

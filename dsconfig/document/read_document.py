@@ -71,7 +71,7 @@ def read_dict(mapping: Mapping[str, object], name: str = "<dict>") -> Document:
 
 
 def read_mapping(mapping: Mapping[str, object], name: str = "<dict>") -> Document:
-    """Wrap a dict from a caller, subject to the same limits on depth and size as a text."""
+    """Wrap a dict from a caller, enforcing the limits on depth and size that a text has."""
     from dsconfig.document.located_tree import exceeded_limit, replace_unserializable_values
 
     if (kind := exceeded_limit(mapping)) is None:

@@ -212,7 +212,7 @@ class Context:
         return "hjson" if self.since("0.8.1") else "json"
 
     def context_of_training_config(self, config: JsonObject) -> Context:
-        """Return the context of a training config in this release, for rules on a section that both kinds have."""
+        """Return the context of a training config in this release, for rules that inference configs share with it."""
         from dsconfig.document import read_dict
 
         document = read_dict(config, self.document.name)

@@ -164,7 +164,7 @@ def _job_of_overrides(
 
 
 def _config_at(values: Any, path: KeyPath, job: LaunchedJob) -> JsonObject | None:
-    """Return the config at a path of the composed values, or the one that Lightning builds or loads."""
+    """Return the config at a path of the values composed by Hydra, or the one that Lightning builds or loads."""
     node = values
     for key in path:
         node = node[key]

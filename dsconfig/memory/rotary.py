@@ -18,7 +18,7 @@ def rotary(
 ) -> ActivationTensor:
     """Record `apply_rotary_pos_emb`, which saves nothing because cos and sin need no gradient.
 
-    `tables` are the layer's own cos and sin, which are saved; None if all layers share them.
+    `tables` are the layer's own cos and sin, which are saved; they are empty if all layers share cos and sin.
     """
     count = x.numel
     x_cos = tape.op([x, *tables[:1]], tape.tensor(count, itemsize), tables[:1])

@@ -385,7 +385,7 @@ ROWS: tuple[tuple[int, str], ...] = (
 
 
 class StageTableCell(NamedTuple):
-    """An estimate with or without activation checkpointing."""
+    """A table cell: an estimate with or without activation checkpointing."""
 
     checkpointing: bool
     estimate: Estimate | None

@@ -118,7 +118,7 @@ def deepspeed_older_than_trainer_requires(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             (),
             f"the Trainer of Transformers {ctx.version} requires DeepSpeed {least} or newer, not {ctx.release_name}",
-            help=f"upgrade DeepSpeed to {least} or later, or use an older Transformers",
+            help=f"upgrade DeepSpeed to {least} or later, or use an older version of Transformers",
         )
 
 
@@ -141,5 +141,5 @@ def accelerate_older_than_trainer_requires(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             (),
             f"the Trainer of Transformers {ctx.version} requires Accelerate {least} or newer, not {known.text}",
-            help=f"upgrade Accelerate to {least} or later, or use an older Transformers",
+            help=f"upgrade Accelerate to {least} or later, or use an older version of Transformers",
         )

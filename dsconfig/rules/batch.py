@@ -89,7 +89,7 @@ def batch_size_divided_by_zero(ctx: Context) -> Iterator[Finding]:
         value = dict(zip(batch_triplet.KEYS, failure.values, strict=True))[key]
         yield ctx.at(
             key,
-            f"`{key}` is {quote_value(value)}, and DeepSpeed divides `{TRAIN}` by it",
+            f"`{key}` is {quote_value(value)}, but DeepSpeed divides `{TRAIN}` by it",
             help="set it to a positive integer, or remove it so that DeepSpeed derives it",
             fix=remove_key((key,)),
         )

@@ -287,7 +287,8 @@ def null_offload_with_deepcompile(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             nulls[0],
             f"`engine.compile()` reads the device of both offload sections, but {names} {verb} `null`",
-            help="remove the section: nothing is offloaded without it either",
+            help=f"remove {join_alternatives([f'`{path}`' for path in nulls], 'and')}: `null` means no offload, as does"
+            " an absent section",
             related=[related_switch()],
             fix=Fix(
                 "remove the null sections",

@@ -175,7 +175,7 @@ def _partial_matches(text: str) -> Iterator[ErrorMessageMatch]:
 
 
 def _truncated_matches(lines: Sequence[str]) -> Iterator[ErrorMessageMatch]:
-    """Yield the known message of which the last line is the beginning, if it is the beginning of one message only."""
+    """Yield the known message that starts with the last line of the text, if there is only one."""
     last = lines[-1] if lines else ""
     message = _NAMED.sub("", _QUOTE.sub("'", last.rstrip(".\u2026 ")), count=1).strip().lower()
     if len(message) < _SHORTEST_BEGINNING:

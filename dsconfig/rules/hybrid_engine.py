@@ -114,7 +114,7 @@ def opt_layers_with_renamed_cache(ctx: Context) -> Iterator[Finding]:
     if transformers is not None and transformers.versions.is_within(_RENAMED_CACHE):
         yield ctx.at(
             "hybrid_engine.enabled",
-            f"the hybrid engine replaces the OPT layers of Transformers {transformers.text}, whose cache its own layers"
-            " do not support",
+            f"the hybrid engine replaces the OPT layers of Transformers {transformers.text} with layers of its own,"
+            " which do not support the model's cache",
             help="set `hybrid_engine.enabled` to `false`, or use Transformers before 5.24",
         )

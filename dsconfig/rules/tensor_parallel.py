@@ -338,7 +338,7 @@ def overlap_of_tensor_parallel_under_autocast(ctx: Context) -> Iterator[Finding]
     "DSC701", effect="rejected", since="0.16.4", source="runtime/tensor_parallel/config.py:TPTrainingConfig"
 )
 def tensor_parallel_dtype_in_json(ctx: Context) -> Iterator[Finding]:
-    """`tensor_parallel.dtype` is set in JSON.
+    """`tensor_parallel.dtype` is set, but JSON cannot express its value.
 
     DeepSpeed expects a `torch.dtype` object, which JSON cannot represent. Only "auto" is accepted, because strict
     sections ignore it.

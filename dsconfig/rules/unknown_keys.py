@@ -511,7 +511,7 @@ def _consumer_keys(consumer: str) -> tuple[str, ...]:
 
 
 def _is_deliberate_addition(entry: UnknownKey, name: str) -> bool:
-    """Return whether users add such a key deliberately, such as `$schema`, `_comment` or `//`."""
+    """Return whether a key is one that users add deliberately, such as `$schema`, `_comment` or `//`."""
     if entry.section.unknown == "rejected":
         return False
     return (

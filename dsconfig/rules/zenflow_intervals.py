@@ -264,9 +264,9 @@ def zenflow_selection_before_update(ctx: Context) -> Iterator[Finding]:
 def zenflow_key_without_effect(ctx: Context) -> Iterator[Finding]:
     """`steps_per_epoch` is set, or `full_warm_up_rounds` is negative.
 
-    The engine uses the first key to store the length of its data loader. It reads it only if selections are
-    counted in epochs, and overwrites it as soon as it has a data loader. The second key is a number of
-    initial rounds, and a negative number means none.
+    In `steps_per_epoch` the engine stores the length of its data loader: it overwrites the key once it has a data
+    loader, and reads it only if selections are counted in epochs. `full_warm_up_rounds` is a number of initial rounds,
+    and a negative number means none.
 
     Bad:
 

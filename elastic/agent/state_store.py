@@ -228,7 +228,7 @@ class StateStore:
         return self._decode(partial(decode_page, raw, self._writer))
 
     def update(self, transition: Callable[[JobState], JobState]) -> JobState:
-        """Apply a transition, again if another node wrote first, and return the new state.
+        """Apply a transition, retrying if another node wrote first, and return the new state.
 
         An exception raised by the transition ends the update.
         """

@@ -294,7 +294,7 @@ class ForwardBackwardPass:
         self.ledger.free(OFFLOADED_INPUTS, source.bytes, host=True)
 
     def _stop_recomputing(self, recomputed: Sequence[Step], rest: Sequence[Step]) -> None:
-        """Free the tensors that are used only by the steps of a segment that are not recomputed."""
+        """Free the tensors that only steps after the end of the recomputation would have used."""
         operations = [step for step in recomputed if isinstance(step, Operation)]
         outputs = {
             step.output

@@ -311,7 +311,7 @@ def unknown_mixed_precision(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC825", effect="altered", source=f"{PLUGIN}.__post_init__", reads="launch file")
 def zero3_init_below_stage_3(ctx: Context) -> Iterator[Finding]:
-    """`zero3_init_flag` is on in a launch file whose stage is not 3.
+    """`zero3_init_flag` is enabled in a launch file with a stage other than 3.
 
     Accelerate logs a warning and disables the flag. The default of `zero_stage` is 2.
 
@@ -387,7 +387,7 @@ def unreadable_launch_value(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC828", effect="altered", source=ENVIRONMENT, reads="launch file")
 def launched_model_saved_without_weights(ctx: Context) -> Iterator[Finding]:
-    """`zero3_save_16bit_model` is not on in a launch file whose stage is 3.
+    """`zero3_save_16bit_model` is not enabled in a launch file with stage 3.
 
     Each rank holds a partition of every weight, and nothing gathers them when the model is saved. At the end of
     training, the Trainer saves no weights, and Accelerate's `get_state_dict` and `save_model` raise.

@@ -256,7 +256,7 @@ _RANGES = (
         "initial_scale_power",
         0,
         _MAX_SCALE_POWER,
-        "the first loss scale is 2^{}",
+        "the first loss scale, 2^{}, is far from any that suits training",
         "8 to 24 are common",
         1023,
     ),

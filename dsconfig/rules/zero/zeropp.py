@@ -173,8 +173,7 @@ def quantized_gradients_without_reduce_scatter(ctx: Context) -> Iterator[Finding
     if ctx.is_on(path) and not ctx.is_on(scatter) and effective_stage(ctx) == 3:
         yield ctx.at(
             scatter,
-            "`reduce_scatter` is `false`, but `zero_quantized_gradients` replaces the reduce-scatter and"
-            " requires it",
+            "`reduce_scatter` is `false`, but `zero_quantized_gradients` requires it to be `true`",
             help="remove it, or set `zero_quantized_gradients` to `false`",
             related=[("quantized gradients are enabled here", path)],
             fix=remove_key(ctx.written_path(scatter)),

@@ -95,7 +95,7 @@ _BEYOND = re.compile(
     r"|offload to"
     r"|move (?:it|@\d+@) to the technique|set the value explicitly"
     r"|write (?:what is meant|the batch sizes|the same|\d+ entr)"
-    r"|use (?:the universal|DeepSpeed |Accelerate |Transformers |PyTorch )"
+    r"|use (?:the universal|an older version |DeepSpeed |Accelerate |Transformers |PyTorch )"
 )
 _IN_PYTHON = re.compile(r"use `(?:[\w.]+\(|pin_memory` in)")
 """Replacement of a key by a call, or by a key of several sections."""
