@@ -97,8 +97,8 @@ def _gemma3(
 
 
 def _minicpm_v(version: str, queries: int, text: Mapping[str, Json]) -> Mapping[str, Json]:
-    own: dict[str, Json] = {"model_type": "minicpmv", "version": version, "query_num": queries}
-    return {**text, **own, "vision_config": _siglip_400m(980), "tie_word_embeddings": False}
+    top_level: dict[str, Json] = {"model_type": "minicpmv", "version": version, "query_num": queries}
+    return {**text, **top_level, "vision_config": _siglip_400m(980), "tie_word_embeddings": False}
 
 
 def _llava(kind: str, text: Mapping[str, Json]) -> Mapping[str, Json]:
