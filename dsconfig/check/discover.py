@@ -116,7 +116,7 @@ _HIDDEN_LAUNCHES = frozenset(
 
 
 def entry_starts_job(entry: os.DirEntry[str]) -> bool:
-    """Return whether a directory entry is a script that starts a DeepSpeed job."""
+    """Return whether a directory entry is a script that starts a DeepSpeed job, or whose launcher rejects its flags."""
     if not entry.is_file() or not may_read_discovered_file(entry.path):
         return False
     data = read_small_file(entry.path)
@@ -125,9 +125,12 @@ def entry_starts_job(entry: os.DirEntry[str]) -> bool:
     from dsconfig.document import read_bytes
     from dsconfig.launch.find_jobs import job_of_launch_file
     from dsconfig.launch.jobs_of_script import script_starts_job as has_job
+    from dsconfig.launch.launcher_checks import has_launcher_problems
 
+    script = read_bytes(data, _shorten_path(entry.path))
     try:
-        return has_job(read_bytes(data, _shorten_path(entry.path)), job_of_launch_file)
+        # The examples of DeepSpeed-Chat build their config from flags: only the launcher can be checked.
+        return has_job(script, job_of_launch_file) or has_launcher_problems(script)
     except OSError:
         return False
 

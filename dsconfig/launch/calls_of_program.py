@@ -32,6 +32,7 @@ Kind: TypeAlias = Literal[
     "own scheduler",
     "initialize without optimizer",
     "model before arguments",
+    "model before plugin",
     "unprepared model",
     "partitioned construction",
     "nested construction",

@@ -96,6 +96,7 @@ class _ConfigSensitiveCalls(TrainingLoopCalls):
         yield from self._calls_of_accelerator_prepare()
         yield from self._calls_of_deepspeed_initialize()
         yield from self._models_loaded_before_arguments()
+        yield from self._models_loaded_before_plugin()
         yield from self._models_never_prepared()
         yield from self._trained_models()
         yield from self._nested_zero_init_contexts()
@@ -478,6 +479,19 @@ class _ConfigSensitiveCalls(TrainingLoopCalls):
                 ):
                     yield self._describe_call("model before arguments", call)
 
+    def _models_loaded_before_plugin(self) -> Iterator[ConfigSensitiveCall]:
+        """Yield models that are loaded before the calls by which a program learns of `accelerate launch`'s stage."""
+        starts = [
+            call
+            for call in self.calls
+            if called_function_name(call) in _STARTS_PLUGIN
+            or called_function_name(call).endswith("TrainingArguments")
+        ]
+        for call in self._model_load_calls():
+            is_first = any(self._is_after_node(start, call) for start in starts)
+            if is_first and not any(self._is_after_node(call, start) for start in starts):
+                yield self._describe_call("model before plugin", call)
+
     def _models_never_prepared(self) -> Iterator[ConfigSensitiveCall]:
         """Yield models that `zero3_init_flag` partitions but that no engine ever gathers."""
         starts = [call for call in self.calls if called_function_name(call) == "Accelerator"]
@@ -520,6 +534,11 @@ class _ConfigSensitiveCalls(TrainingLoopCalls):
                 yield self._describe_call("unprepared model", call)
 
 
+_STARTS_PLUGIN = frozenset(
+    {"Accelerator", "DeepSpeedPlugin", "HfDeepSpeedConfig", "HfArgumentParser", "TrlParser"}
+    | {"SFTConfig", "DPOConfig", "GRPOConfig", "KTOConfig", "ORPOConfig", "RewardConfig", "PPOConfig"}
+)
+"""Calls that create DeepSpeedPlugin, at once or through training arguments."""
 _ABOUT_STAGE = re.compile(
     r"zero_?(?:stage|opt|[0-3])|stage|fsdp|deepspeed_plugin|is_deepspeed", re.IGNORECASE
 )

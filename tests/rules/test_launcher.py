@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dsconfig import check
+from dsconfig.cli import main
 from dsconfig.launch.hostfile import parse_slot_filter, read_hostfile
 
 CONFIG = {"train_batch_size": 64, "bf16": {"enabled": True}}
@@ -229,3 +230,16 @@ def test_hostfile() -> None:
     assert [problem.line for problem in read_hostfile("# none\n").problems] == [0]
     assert parse_slot_filter("a@b:0,2") == {"a": None, "b": [0, 2]}
     assert parse_slot_filter("b:") is None
+
+
+def test_a_folder_with_nothing_but_a_rejected_launcher(
+    empty_repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # The program builds its config from flags, so the folder has no config.
+    (empty_repository / "main.py").write_text("import deepspeed\n")
+    (empty_repository / "fine.sh").write_text("deepspeed --num_gpus 2 main.py --zero_stage 2\n")
+    (empty_repository / "run.sh").write_text(
+        "deepspeed --num_gpus 2 --include localhost:0 main.py --zero_stage 2\n"
+    )
+    assert main(["check", ".", "--output-format", "concise"]) == 1
+    assert "run.sh:1:1: DSC843" in capsys.readouterr().out

@@ -270,3 +270,20 @@ def test_broken_programs_have_no_uses(tmp_path: Path) -> None:
     for text in ("def", "x = (" + "(" * 200, "\0", ""):
         (tmp_path / "train.py").write_text(text)
         assert find_config_sensitive_calls(str(tmp_path / "train.py")) == ()
+
+
+@pytest.mark.parametrize(("is_first", "count"), [(True, 0), (False, 1)])
+def test_device_map_before_the_plugin_exists(empty_repository: Path, is_first: bool, count: int) -> None:
+    # `accelerate launch` sets variables only; `from_pretrained` knows the stage from the plugin.
+    load = "model = AutoModelForCausalLM.from_pretrained('m', device_map={'': 0})\n"
+    lines = [load, "accelerator = Accelerator()\n"][:: 1 if is_first else -1]
+    text = (
+        f"from accelerate import Accelerator\n{IMPORTS}{''.join(lines)}accelerator.prepare(model, loader)\n"
+    )
+    (empty_repository / "train.py").write_text(text)
+    block = {"zero_stage": 3, "zero3_init_flag": True, "zero3_save_16bit_model": True}
+    launch = {"distributed_type": "DEEPSPEED", "num_processes": 2, "deepspeed_config": block}
+    (empty_repository / "acc.yaml").write_text(yaml.safe_dump(launch))
+    (empty_repository / "run.sh").write_text("accelerate launch --config_file acc.yaml train.py\n")
+    codes = [each.code for each in check("acc.yaml", target="0.19.8").diagnostics]
+    assert codes.count("DSC833") == count

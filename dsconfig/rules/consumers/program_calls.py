@@ -64,7 +64,7 @@ def device_map_with_deepspeed(ctx: Context) -> Iterator[Finding]:
         return
     is_stage_3 = effective_stage(ctx) == 3
     # Before the training arguments exist, `from_pretrained` does not know about stage 3 and accepts both.
-    early = {use.location for use in first_uses(ctx, "model before arguments")}
+    early = {use.location for use in first_uses(ctx, "model before arguments", "model before plugin")}
     for use in first_uses(ctx, "device map", "spread device map", "low memory load"):
         is_partitioned = is_stage_3 and use.location not in early and not ctx.facts.loads_whole
         if use.kind == "low memory load":
