@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from dsconfig.memory.verdict import RANK as RANK
     from dsconfig.memory.verdict import SCRIPT_OPTIMIZER as SCRIPT_OPTIMIZER
     from dsconfig.memory.verdict import UNKNOWN as UNKNOWN
-    from dsconfig.memory.verdict import UNMODELED_ENCODER as UNMODELED_ENCODER
+    from dsconfig.memory.verdict import UNMODELED_PART as UNMODELED_PART
     from dsconfig.memory.verdict import WORST_FIRST as WORST_FIRST
     from dsconfig.memory.verdict import NotModelledError as NotModelledError
     from dsconfig.memory.verdict import UnmodeledSetting as UnmodeledSetting
@@ -102,7 +102,7 @@ EXPORTS = {
     "setup_from_config": "OFFLOADED SECTIONS TrainingJob default_client micro_batch_of setup_of zenflow_section",
     "training_method_memory": "TRAINERS TrainerTraits",
     "verdict": "ACTIVATION_TERMS ASSUMED_CHECKPOINTING ASSUMED_IMAGES ASSUMED_LENGTH ASSUMED_MIXERS EXCEEDS FITS HOST "
-    "HOST_BUILD NotModelledError RANK SCRIPT_OPTIMIZER UNKNOWN UNMODELED_ENCODER UnmodeledSetting Verdict "
+    "HOST_BUILD NotModelledError RANK SCRIPT_OPTIMIZER UNKNOWN UNMODELED_PART UnmodeledSetting Verdict "
     "WORST_FIRST",
     "zeropp_unsupported_shapes": "QUANTIZER_ALIGNMENT find_indivisible_groups find_shard_past_parameter_end "
     "find_uneven_shard",

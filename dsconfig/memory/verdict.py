@@ -75,9 +75,9 @@ ASSUMED_IMAGES = UnmodeledSetting(
     lowers=frozenset((RANK,)),
     terms=ACTIVATION_TERMS,
 )
-UNMODELED_ENCODER = UnmodeledSetting(
-    "the encoder of images or audio",
-    "its layers are not known, so its activations and some of its parameters are not counted",
+UNMODELED_PART = UnmodeledSetting(
+    "a part of the model",
+    "its layers are not known, or it may not be loaded, so not all of its parameters and activations are counted",
     raises=frozenset((RANK,)),
 )
 ASSUMED_MIXERS = UnmodeledSetting(

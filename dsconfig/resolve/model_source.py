@@ -97,7 +97,7 @@ def with_encoder(model: ModelWithConfig, keys: Mapping[str, Json]) -> ModelWithC
 
     tower = llava_tower(keys, arch.hidden_size)
     if tower is None:
-        return model._replace(shape=arch._replace(unmodeled_encoder="vision_tower"))
+        return model._replace(shape=arch._replace(unmodeled_part="vision_tower"))
     return model._replace(shape=arch._replace(towers=(tower,)))
 
 

@@ -15,7 +15,7 @@ from dsconfig.memory import (
     ASSUMED_LENGTH,
     ASSUMED_MIXERS,
     RANK,
-    UNMODELED_ENCODER,
+    UNMODELED_PART,
     FusedKernels,
     NotModelledError,
     Quantization,
@@ -317,8 +317,8 @@ def feature_notes(arch: Architecture, batch: MicroBatch) -> Iterator[str]:
                 f"the number of images is not given{size}: the memory expected in nvidia-smi is that of "
                 f"sequences with 0 to {batch.sequence_length} such tokens; pass `--image-tokens`"
             )
-    if arch.unmodeled_encoder:
-        yield f"{UNMODELED_ENCODER.key} (`{arch.unmodeled_encoder}`): {UNMODELED_ENCODER.text}"
+    if arch.unmodeled_part:
+        yield f"{UNMODELED_PART.key} (`{arch.unmodeled_part}`): {UNMODELED_PART.text}"
     if not batch.trains_language_model:
         yield "the language model is frozen"
     if kernels.loss != "full":
@@ -363,8 +363,8 @@ def assumed_inputs(
         yield ASSUMED_MIXERS
     if arch.towers and batch.image_tokens is None:
         yield ASSUMED_IMAGES
-    if arch.unmodeled_encoder:
-        key = f"{UNMODELED_ENCODER.key} (`{arch.unmodeled_encoder}`)"
-        yield UNMODELED_ENCODER._replace(key=key)
+    if arch.unmodeled_part:
+        key = f"{UNMODELED_PART.key} (`{arch.unmodeled_part}`)"
+        yield UNMODELED_PART._replace(key=key)
     if not gives_checkpointing:
         yield ASSUMED_CHECKPOINTING

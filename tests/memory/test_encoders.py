@@ -152,8 +152,8 @@ def test_llava_trains_its_projector_next_to_adapters() -> None:
 def test_an_encoder_of_unknown_name_is_reported() -> None:
     model = {**LLAVA, "mm_vision_tower": "somebody/new-encoder"}
     result = estimate(model)
-    assert [each.key for each in result.assumed if "encoder" in each.key] == [
-        "the encoder of images or audio (`mm_vision_tower`)"
+    assert [each.key for each in result.assumed if "part" in each.key] == [
+        "a part of the model (`mm_vision_tower`)"
     ]
     assert result.verdict("rank", 1 << 40) == "tight"
 
@@ -213,3 +213,10 @@ def test_chatglm_has_a_head() -> None:
     model = {**TEXT, "model_type": "chatglm", "architectures": ["ChatGLMModel"], "rmsnorm": True}
     tape = record_forward_pass(load_model(model).shape, MicroBatch(1, 16, 2))
     assert any(weight.name == "lm_head" for weight in tape.weights)
+
+
+def test_a_talker_may_not_be_loaded() -> None:
+    thinker = {"text_config": {**TEXT, "model_type": "qwen2_5_omni_text"}, "vision_config": {"depth": 1}}
+    model = {"model_type": "qwen2_5_omni", "thinker_config": thinker, "talker_config": {"hidden_size": 64}}
+    assert any("`talker_config`" in line for line in estimate(model, image_tokens=0).assumptions)
+    assert not any("talker" in line for line in estimate(model | {"enable_audio_output": False}).assumptions)

@@ -156,8 +156,8 @@ class Architecture(NamedTuple):
     """Ranks and head sizes of multi-head latent attention, or None for other attention."""
     towers: tuple[Tower, ...] = ()
     """Encoders of images or audio that feed the language model."""
-    unmodeled_encoder: str = ""
-    """Config key of an encoder whose layers are not known, so that its activations are not estimated."""
+    unmodeled_part: str = ""
+    """Config key of an encoder or talker that is not, or not wholly, counted."""
     caps_attn_scores: bool = False
     caps_logits: bool = False
     """Whether attention scores and logits go through a tanh (`*_logit_softcapping`)."""

@@ -135,14 +135,18 @@ ENCODER_KEYS = (
 """Keys of `config.json` that describe an encoder of images or audio."""
 
 
-def unmodeled_encoder(config: Config, towers: tuple[Tower, ...]) -> str:
-    """Return the config key of an encoder that is not among the towers, or an empty string."""
+def unmodeled_part(config: Config, towers: tuple[Tower, ...]) -> str:
+    """Return the config key of an encoder that is not among the towers, or of a talker, or an empty string."""
     part = composite_part(config)
     keys = [key for key in ENCODER_KEYS if isinstance(part.get(key), (Mapping, str)) and part.get(key)]
     if "audio_config" in keys and any(tower.is_audio for tower in towers):
         keys.remove("audio_config")
     if any(not tower.is_audio for tower in towers):
         keys = [key for key in keys if key.startswith("audio")]
+    if not keys and section(config, "talker_config") and config.get("enable_audio_output") is not False:
+        return "talker_config"  # not loaded by all programs: LLaMA-Factory loads the thinker only
+    if not keys and config.get("model_type") == "molmo":  # the encoder's sizes are in its code
+        return "model_type"
     return keys[0] if keys else ""
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from dsconfig.memory.models.architecture import Architecture, RepeatedBlock, Tower
-from dsconfig.memory.models.encoders_of_composite_models import TEXT_DEFAULTS, towers_of, unmodeled_encoder
+from dsconfig.memory.models.encoders_of_composite_models import TEXT_DEFAULTS, towers_of, unmodeled_part
 from dsconfig.memory.models.hybrid_layers import LAYER_FUNCTIONS, hybrid_blocks, other_weights
 from dsconfig.memory.models.parameter_count import default_length, exact_parameters, has_language_head
 from dsconfig.memory.models.validate_config_json import InvalidModelError
@@ -129,7 +129,7 @@ def generic_architecture(config: Mapping[str, Json]) -> Architecture | None:
         rotary_dim=head_dim if any(key.startswith("rope") or key == "rotary_emb_base" for key in text) else 0,
         weight_blocks=blocks,
         towers=towers,
-        unmodeled_encoder=unmodeled_encoder(config, towers),
+        unmodeled_part=unmodeled_part(config, towers),
         name=str(config.get("model_type") or "")[:40],
         has_rms_norms=_has_rms_norms(text),
         has_language_head=has_language_head(config),

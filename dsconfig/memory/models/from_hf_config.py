@@ -13,7 +13,7 @@ from dsconfig.memory.models.encoders_of_composite_models import (
     text_config,
     text_kind,
     towers_of,
-    unmodeled_encoder,
+    unmodeled_part,
 )
 from dsconfig.memory.models.validate_config_json import (
     InvalidModelError,
@@ -240,7 +240,7 @@ def architecture_of(config: Mapping[str, Json]) -> Architecture:
     if is_composite(config) and (text := text_kind(config)) in DECODER_VARIANTS:
         arch, towers = decoder(text_config(config), text), towers_of(config)
         return validate_architecture(
-            arch._replace(towers=towers, unmodeled_encoder=unmodeled_encoder(config, towers))
+            arch._replace(towers=towers, unmodeled_part=unmodeled_part(config, towers))
         )
     if kind not in FAMILIES:
         subject = f"the model type `{str(kind)[:40]}`" if kind else "a model without `model_type`"
