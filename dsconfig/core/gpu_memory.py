@@ -81,7 +81,7 @@ class GpuMemory(NamedTuple):
 
 
 def parse_gpu_memory(requested: str | int) -> GpuMemory:
-    """Parse a GPU's memory: an amount (`80GiB`, `80e9`), a card (`a100-80`, `h100`), or a size (`80GB`).
+    """Parse a GPU's memory: an amount (`80GiB`, `80e9`), a card (`a100-80`, `h100`), or an advertised size (`80GB`).
 
     Raises:
         ValueError: `requested` is neither an amount nor a known card.

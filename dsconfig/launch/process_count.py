@@ -54,7 +54,7 @@ class ProcessCount(NamedTuple):
 
 
 def count_processes(flags: Mapping[str, Json], shell: ShellCommand, script: ShellInterpreter) -> ProcessCount:
-    """Count the processes of a command on all nodes, based on its flags, hostfile, MPI, variables or Slurm.
+    """Count the processes of a command on all nodes by its flags, hostfile, MPI launcher, variables or Slurm job.
 
     `accelerate launch --num_processes` is the total; the flags of `deepspeed` and `torchrun` count per node.
     """

@@ -272,7 +272,7 @@ class MetricCurriculum(Section):
 class DynamicBatching(Section):
     """Batches of varying size that hold about the same number of tokens.
 
-    Unlike in other sections that are not pydantic models, values are converted with bool(), int() and str().
+    DeepSpeed converts the values with bool(), int() and str().
     """
 
     SOURCE = "runtime/data_pipeline/config.py:get_dynamic_batching"

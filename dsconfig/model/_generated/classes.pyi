@@ -553,7 +553,7 @@ class MetricSchedule(Section):
     max_step: list[int]
 
 class DynamicBatching(Section):
-    """Batches of varying size that hold about the same number of tokens.\n\nUnlike in other sections that are not pydantic models, values are converted with bool(), int() and str()."""
+    """Batches of varying size that hold about the same number of tokens.\n\nDeepSpeed converts the values with bool(), int() and str()."""
     def __init__(self, **values: Unpack[dicts.DynamicBatchingDict]) -> None: ...
     enabled: bool
     metrics_path: str

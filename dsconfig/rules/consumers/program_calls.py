@@ -335,8 +335,8 @@ def partitioned_below_stage_3(ctx: Context) -> Iterator[Finding]:
     """The program builds the model under `deepspeed.zero.Init`, but the stage is below 3.
 
     `zero.Init` partitions parameters, which only stage 3 gathers again. At other stages, modules compute with
-    parameters of size 0 and fail, for example with "'weight' must be 2-D". Its argument `enabled` turns it off for
-    them.
+    parameters of size 0 and fail, for example with "'weight' must be 2-D". The argument `enabled` of `zero.Init`
+    disables partitioning at these stages.
 
     Good:
 

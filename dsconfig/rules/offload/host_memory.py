@@ -76,10 +76,9 @@ def host_memory_exceeded(ctx: Context) -> Iterator[Finding]:
         ranks, needed = _ranks_per_host(ctx), estimate.lower_bound("host")
         yield ctx.at(
             _key_with_most_host_memory(ctx),
-            f"full training of {trained_model(ctx).shown} needs up to {_format_gib(needed)} of host memory, but "
-            "the host gives the job"
-            f" {_format_gib(available)}: it runs {ranks} of {ctx.world_size} ranks, with {_format_gib(needed // ranks)}"
-            " each",
+            f"full training of {trained_model(ctx).shown} needs up to {_format_gib(needed)} of host memory on a "
+            f"host with {ranks} of {ctx.world_size} ranks ({_format_gib(needed // ranks)} each), but the job may use"
+            f" only {_format_gib(available)}",
             help="spread the ranks over more nodes, or offload to NVMe; `dsconfig memory` lists the"
             " allocations",
         )
