@@ -370,11 +370,12 @@ def simulate(
     if extra.has_value_model:
         ledger.allocate(VALUE, ledger.rank.total)
     ledger.allocate(FROZEN, extra.frozen)
-    ledger.allocate(VLLM, extra.vllm)
+    ledger.allocate(VLLM, 0 if extra.vllm_sleeps else extra.vllm)
     ledger.rank.mark_step_start()
-    if extra.generation:
+    if extra.generation or extra.vllm_sleeps:
         ledger.enter("forward")
         ledger.allocate_briefly(GENERATION, extra.generation)
+        ledger.allocate_briefly(VLLM, extra.vllm if extra.vllm_sleeps else 0)
     if limit.host is not None and ledger.host.total > limit.host:
         raise LimitExceededError
     engine.run()
@@ -449,6 +450,7 @@ def estimate(
     batch, extra = micro_batch_of(setup, job), NO_EXTRA
     if job.trainer is not None:
         extra = training_method_memory(setup, model, batch, job.trainer, job.frozen_models, job.vllm_bytes)
+        extra = extra._replace(vllm_sleeps=job.vllm_sleeps and extra.vllm > 0)
     compute = _estimate if expects_device else _cached_estimate  # what the device shows takes memory
     result = compute(setup, model, batch, limit, extra, expects_device)
     device = result.device and replace(result.device, is_expandable=job.expandable_segments)

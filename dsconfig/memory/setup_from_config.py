@@ -53,6 +53,8 @@ class TrainingJob(NamedTuple):
     """Bytes that vLLM reserves on the same GPU, or None if the model generates without vLLM."""
     expandable_segments: bool = False
     """Whether the environment sets `expandable_segments` for torch's allocator."""
+    vllm_sleeps: bool = False
+    """Whether vLLM frees its memory while the model is trained."""
 
 
 # State and temporary bytes per element, for fp32 masters.

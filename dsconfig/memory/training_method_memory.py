@@ -78,6 +78,8 @@ class TrainerMemory(NamedTuple):
     generation: int = 0
     """Bytes of gathered weights and of the key/value cache while answers are generated."""
     has_value_model: bool = False
+    vllm_sleeps: bool = False
+    """Whether vLLM has its bytes only while answers are generated."""
 
 
 NO_EXTRA = TrainerMemory()

@@ -12,6 +12,7 @@ from dsconfig.core.file_access import relative_path
 from dsconfig.core.json_types import value_at_dotted_path
 from dsconfig.document import read_file
 from dsconfig.job.consumers.accelerate_launch_file import deepspeed_block, is_launch_file
+from dsconfig.job.consumers.consumer_versions import split_consumer_spec, version_tuple
 from dsconfig.job.model_config_json import is_model_outside_repository
 from dsconfig.launch.config_references import launch_files_naming_config
 from dsconfig.launch.find_jobs import job_of_launch_file, jobs_giving_arguments, jobs_naming_config
@@ -70,13 +71,19 @@ class TrainerSettings(NamedTuple):
     vllm: float | None = None
     """Fraction of the GPU that vLLM reserves, 0 if vLLM runs elsewhere; None if vLLM is not used."""
     casts_logits: bool = False
-    """Whether preference losses cast all logits to fp32 (LLaMA-Factory)."""
+    """Whether preference losses cast all logits to fp32 (LLaMA-Factory, and TRL before 0.7.5)."""
+    vllm_sleeps: bool = False
+    """Whether vLLM frees its memory while the model is trained."""
 
     def adapt(self, trainer: TrainerTraits) -> TrainerTraits:
         """Return the traits of a trainer, adapted to these settings."""
         if self.has_reference is None:
             return trainer
         return trainer._replace(has_reference=trainer.has_reference and self.has_reference)
+
+
+_SLEEP = ("sleep_level", "vllm_enable_sleep_mode")
+"""Arguments of ms-swift and TRL with which vLLM sleeps between two generations (`LLM.sleep`)."""
 
 
 def selected_method(data: Mapping[str, Json]) -> TrainerSettings:
@@ -89,7 +96,10 @@ def selected_method(data: Mapping[str, Json]) -> TrainerSettings:
     name = _ALIASES.get(name or "", name)
     if name not in TRAINERS:
         return TrainerSettings()
-    return TrainerSettings(name, _loads_reference_model(name, data), _vllm_memory_fraction(data))
+    sleeps = any(parse_argument_text(data.get(key)) not in (None, False, 0) for key in _SLEEP)
+    return TrainerSettings(
+        name, _loads_reference_model(name, data), _vllm_memory_fraction(data), vllm_sleeps=sleeps
+    )
 
 
 def _loads_reference_model(name: str, data: Mapping[str, Json]) -> bool | None:
@@ -127,10 +137,31 @@ def vllm_memory(
     return int(share * (gpu or 0)), ()
 
 
+REFERENCE_OPTIMIZER = UnmodeledSetting(
+    "the optimizer of the reference model",
+    "TRL starts an engine with the same config for it (`prepare_deepspeed`), which creates the `optimizer` of the "
+    "config for each weight that requires gradients; let the Trainer create the optimizer instead",
+    raises=frozenset((RANK, HOST)),
+)
+
+
 def missing_frozen_model(kind: str) -> UnmodeledSetting:
     """Return the unmodeled setting for a frozen model that the user has not specified."""
     text = "it is not given; pass its config.json or name as `--frozen-model` if it is on the same GPUs"
     return UnmodeledSetting(f"the {kind} model", text, raises=_RANK)
+
+
+def unmodeled_models(
+    trainer: TrainerTraits, has_frozen: bool, has_adapter: bool, has_optimizer: bool
+) -> Iterator[UnmodeledSetting]:
+    """Yield what is unknown of the models that a training method loads next to the trained one.
+
+    `has_frozen` tells whether the user specified frozen models, `has_optimizer` whether the config has an optimizer.
+    """
+    if trainer.has_reference and has_optimizer and not has_adapter:
+        yield REFERENCE_OPTIMIZER
+    if trainer.needs_frozen and not has_frozen:
+        yield missing_frozen_model(trainer.needs_frozen)
 
 
 def trainer_notes(name: str, has_adapters: bool, stage: int) -> Iterator[str]:
@@ -191,6 +222,10 @@ EFFECTS: Mapping[str, MemoryEffect] = {
     "use_llama_pro": MemoryEffect("only new blocks are trained", _BOTH, _BOTH),
     "upcast_layernorm": MemoryEffect("norms are in fp32", _BOTH),
     "upcast_lmhead_output": MemoryEffect("logits are in fp32", _RANK),
+    "rpo_alpha": MemoryEffect("the loss needs the likelihood of the chosen answer, too", _RANK),
+    "ENV.CELOSS_PARALLEL_SIZE": MemoryEffect(
+        "the loss is computed in chunks of tokens", lowers=_RANK, terms=frozenset(("logits and loss",))
+    ),
     "use_dora": MemoryEffect("DoRA saves more tensors than LoRA", _BOTH),
     "peft_use_dora": MemoryEffect("DoRA saves more tensors than LoRA", _BOTH),
     "use_unsloth": MemoryEffect("Unsloth's kernels save fewer activations", lowers=_RANK, terms=_ACTIVATIONS),
@@ -235,6 +270,17 @@ def trainer_optimizer(arguments: Mapping[str, Json]) -> str | None:
     return OPTIMIZERS.get(word) if isinstance(word, str) else None
 
 
+def default_optimizer_of_trainer(transformers: str | None, torch: str | None) -> str | None:
+    """Return the default of the Trainer's `optim` if it is fused in these versions, or None if that is not certain.
+
+    Source: transformers training_args.py, `default_optim`, since 4.54 with torch 2.8.
+    """
+    if transformers is None or torch is None:
+        return None
+    is_fused = version_tuple(transformers) >= (4, 54, 0) and version_tuple(torch) >= (2, 8, 0)
+    return "adamw-fused" if is_fused else None
+
+
 def unmodeled_optimizer(arguments: Mapping[str, Json], origin: str) -> Iterator[UnmodeledSetting]:
     """Yield the parts of the Trainer's `optim` argument that have no estimate."""
     word = parse_argument_text(arguments.get("optim"))
@@ -259,13 +305,14 @@ def unmodeled_arguments(
         if isinstance(word, str) and word.lower() not in PLAIN and selected_method(arguments).trainer is None:
             yield UnmodeledSetting(f"{key}: {word}{origin}", _OTHER_METHOD, _BOTH)
     for key, effect in EFFECTS.items():
-        value = parse_argument_text(arguments.get(key))
+        value = parse_argument_text(value_at_dotted_path(arguments, key))
         number = value if type(value) in (int, float) else None
         if value in (None, False, 0, "", "none", []) or (number is not None and number <= effect.above):
             continue
         if adapter is not None and key in SAVED_MODULE_KEYS and _names_roles_with_estimate(value):
             continue
-        yield UnmodeledSetting(f"{key}: {_format_value(value)}{origin}", effect.text, *effect[1:4])
+        name = key.removeprefix("ENV.")
+        yield UnmodeledSetting(f"{name}: {_format_value(value)}{origin}", effect.text, *effect[1:4])
 
 
 def _names_roles_with_estimate(value: Json) -> bool:
@@ -400,18 +447,24 @@ def _settings_of(job: LaunchedJob) -> LaunchSettings:
         _uses_activation_checkpointing(data, program),
         attention,
         adapter,
-        _checkpoints_reentrant(data, program),
+        _checkpoints_reentrant(data, program, launch),
         tuple(unmodeled_arguments(data, f" in {name}", adapter)),
         trainer_optimizer(data),
         tuple(unmodeled_optimizer(data, f" in {name}")),
         kernels=kernels,
         assumed_inputs=assumed_loss,
-        method=selected._replace(casts_logits=program == "LLaMA-Factory"),
+        method=selected._replace(casts_logits=_casts_logits(program, launch)),
         quantization=requested_quantization(data),
         composite=composite_training(data, program),
         packing=packs_sequences(data),
         expandable_segments=_has_expandable_segments(data),
     )
+
+
+def _casts_logits(program: str, launch: str) -> bool:
+    """Return whether DPO casts all logits to fp32 (`concatenated_forward`)."""
+    version = consumer_version("trl", launch) if program == "TRL" else None
+    return program == "LLaMA-Factory" or (version is not None and version_tuple(version[0]) < (0, 7, 5))
 
 
 def _has_expandable_segments(data: Mapping[str, Json]) -> bool:
@@ -438,22 +491,35 @@ def _uses_activation_checkpointing(data: Mapping[str, Json], program: str) -> bo
     return value is not False
 
 
-def _checkpoints_reentrant(data: Mapping[str, Json], program: str) -> bool:
+def _checkpoints_reentrant(data: Mapping[str, Json], program: str, launch: str) -> bool:
     if program == "LLaMA-Factory":  # `ModelArguments.use_reentrant_gc`
         return parse_argument_text(data.get("use_reentrant_gc")) is not False
-    return bool(_uses_activation_checkpointing(data, program)) and is_checkpointing_reentrant(data)
+    version = consumer_version("transformers", launch)
+    return bool(_uses_activation_checkpointing(data, program)) and is_checkpointing_reentrant(
+        data, version and version[0]
+    )
 
 
-def is_checkpointing_reentrant(arguments: Mapping[str, Json]) -> bool:
+def transformers_version(consumer: str) -> str | None:
+    """Return the version in a consumer spec such as `transformers==5.0`, or None if it has none."""
+    name, version = split_consumer_spec(consumer)
+    return version if name == "transformers" else None
+
+
+def is_checkpointing_reentrant(arguments: Mapping[str, Json], version: str | None) -> bool:
     """Return whether the Trainer uses reentrant checkpointing, according to `gradient_checkpointing_kwargs`.
 
-    The default is True, as in `PreTrainedModel.gradient_checkpointing_enable` before Transformers 5.
+    `PreTrainedModel.gradient_checkpointing_enable` is reentrant by default before Transformers 5. `version` is that of
+    Transformers, None if unknown, which counts as an older one.
     """
     kwargs = arguments.get("gradient_checkpointing_kwargs")
     if isinstance(kwargs, str):
         with suppress(ValueError, RecursionError):
             kwargs = json.loads(kwargs)
-    return not isinstance(kwargs, Mapping) or parse_argument_text(kwargs.get("use_reentrant")) is not False
+    choice = parse_argument_text(kwargs.get("use_reentrant")) if isinstance(kwargs, Mapping) else None
+    if choice is None:
+        return version is None or version_tuple(version) < (5, 0, 0)
+    return choice is not False
 
 
 def _lora_settings(data: Mapping[str, Json], program: str) -> LoraAdapter | None:

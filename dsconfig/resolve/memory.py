@@ -21,6 +21,7 @@ from dsconfig.launch.config_overwrites import config_overwrites_by_programs, ove
 from dsconfig.launch.config_source import read_config_source
 from dsconfig.launch.locate_configs_of_jobs import read_config_of_job
 from dsconfig.launch.located_config import locate_config
+from dsconfig.launch.requirements import consumer_version
 from dsconfig.memory import (
     NO_LIMIT,
     OFFLOADED,
@@ -46,13 +47,15 @@ from dsconfig.resolve.effective_values import effective_values_of
 from dsconfig.resolve.input_config import read_input_config
 from dsconfig.resolve.launch_settings import (
     LaunchSettings,
+    default_optimizer_of_trainer,
     is_checkpointing_reentrant,
     launch_settings,
-    missing_frozen_model,
     selected_method,
     trainer_notes,
     trainer_optimizer,
+    transformers_version,
     unmodeled_arguments,
+    unmodeled_models,
     unmodeled_optimizer,
     vllm_memory,
 )
@@ -299,8 +302,12 @@ def estimate_request(document: Document, options: MemoryOptions) -> EstimateRequ
     gpus_per_node = min(options.gpus_per_node or NODE, run.world_size)
     arguments = args or {}
     checkpoints_by_arguments = bool(arguments.get("gradient_checkpointing"))
-    reentrant = launch.use_reentrant or (checkpoints_by_arguments and is_checkpointing_reentrant(arguments))
-    client, unmodelled = _client_optimizer(run, values, options.optimizer, launch, arguments)
+    reentrant = launch.use_reentrant or (
+        checkpoints_by_arguments and is_checkpointing_reentrant(arguments, transformers_version(run.consumer))
+    )
+    client, unmodelled = _client_optimizer(
+        run, values, options.optimizer, launch, arguments, consumer_version("torch", document.name)
+    )
     _reject_unsupported_release(run.release)
     work = _micro_batch(run, options, launch, model.shape, checkpoints_by_arguments)
     given = (options.packing, launch.packing, packs_sequences(arguments))
@@ -323,8 +330,8 @@ def estimate_request(document: Document, options: MemoryOptions) -> EstimateRequ
     )
     frozen = tuple(load_model(source).shape for source in options.frozen_models)
     vllm_bytes, unknown = vllm_memory(method, options.vllm, options.gpu_bytes)
-    if trainer.needs_frozen and not frozen:
-        unknown = (*unknown, missing_frozen_model(trainer.needs_frozen))
+    has_optimizer = values.text("optimizer.type") is not None
+    unknown = (*unknown, *unmodeled_models(trainer, bool(frozen), work.adapter is not None, has_optimizer))
     gives_length = bool(options.sequence_length or launch.sequence_length)
     work = within_positions(work, model.shape.max_position_embeddings, gives_length)
     unmodelled = (
@@ -349,6 +356,7 @@ def estimate_request(document: Document, options: MemoryOptions) -> EstimateRequ
         frozen,
         vllm_bytes,
         launch.expandable_segments if options.expandable_segments is None else options.expandable_segments,
+        method.vllm_sleeps,
     )
     setup_of(values, training_job)  # a config without an estimate raises now
     return EstimateRequest(
@@ -383,6 +391,7 @@ def _client_optimizer(
     requested: str | None,
     launch: LaunchSettings,
     arguments: Mapping[str, Json],
+    torch: tuple[str, str] | None,
 ) -> tuple[str | None, tuple[UnmodeledSetting, ...]]:
     """Return the optimizer that the script creates, as requested or set by the Trainer's `optim`.
 
@@ -399,6 +408,8 @@ def _client_optimizer(
         return None, ()
     if "optim" in arguments:
         return trainer_optimizer(arguments), tuple(unmodeled_optimizer(arguments, ""))
+    if launch.optimizer is None and not launch.unmodeled_optimizer:
+        return default_optimizer_of_trainer(transformers_version(run.consumer), torch and torch[0]), ()
     return launch.optimizer, launch.unmodeled_optimizer
 
 

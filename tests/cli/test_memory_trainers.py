@@ -9,7 +9,12 @@ from typing import Any
 import pytest
 
 from dsconfig.memory.autograd_graph import FusedKernels
-from dsconfig.resolve.launch_settings import selected_method
+from dsconfig.resolve.launch_settings import (
+    default_optimizer_of_trainer,
+    is_checkpointing_reentrant,
+    selected_method,
+    unmodeled_arguments,
+)
 from dsconfig.resolve.training_features import add_default_loss_of_trl
 from tests.cli.conftest import Runs
 from tests.cli.estimates import config_of, estimate, phases_of
@@ -17,6 +22,7 @@ from tests.cli.estimates import config_of, estimate, phases_of
 CONFIG = config_of(2)
 GIB = 1 << 30
 NUMEL = 8_030_261_248
+REFERENCE = "the optimizer of the reference model"
 RUN = (
     *("memory", "ds.json", "--model", "llama-3-8b", "--world-size", "8", "--sequence-length", "1024"),
     "--checkpointing",
@@ -49,10 +55,10 @@ def test_adapters_share_the_reference(run: Runs) -> None:
 
 def test_ppo_trains_a_value_model_and_asks_for_the_reward_model(run: Runs) -> None:
     result = estimate(run, *RUN, "--trainer", "ppo")
-    assert [each["key"] for each in result["not_modelled"]] == ["the reward model"]
+    assert [each["key"] for each in result["not_modelled"]] == [REFERENCE, "the reward model"]
     assert phases_of(result)["value model"]["at_rest"] > 3 * NUMEL
     known = estimate(run, *RUN, "--trainer", "ppo", "--frozen-model", "llama-3.2-1b")
-    assert known["not_modelled"] == []
+    assert [each["key"] for each in known["not_modelled"]] == [REFERENCE]
     assert phases_of(known)["frozen models"]["at_rest"] == 2 * (NUMEL + 1_235_814_400)
 
 
@@ -69,7 +75,7 @@ def test_vllm_takes_its_fraction_of_the_gpu(run: Runs) -> None:
     assert found["vLLM"]["at_rest"] == int(0.25 * int(139.7 * GIB))
     assert "vLLM" not in terms(run, "--trainer", "grpo", "--vllm", "0")
     result = estimate(run, *RUN, "--trainer", "grpo", "--vllm", "0.25")
-    assert [each["key"] for each in result["not_modelled"]] == ["vLLM"]
+    assert [each["key"] for each in result["not_modelled"]] == ["vLLM", REFERENCE]
 
 
 @pytest.mark.parametrize(
@@ -106,6 +112,71 @@ def test_launch_files_name_the_method(
     arguments: dict[str, Any], trainer: str | None, reference: bool | None, vllm: float | None
 ) -> None:
     assert selected_method(arguments)[:3] == (trainer, reference, vllm)
+
+
+@pytest.mark.parametrize(("sleep", "is_awake"), [("", True), (" --sleep_level 1", False)])
+def test_vllm_that_sleeps_is_not_next_to_training(run: Runs, here: Path, sleep: str, is_awake: bool) -> None:
+    (here / "ds.json").write_text(json.dumps({key: CONFIG[key] for key in CONFIG if key != "optimizer"}))
+    (here / "train.sh").write_text(
+        f"swift rlhf --rlhf_type grpo --deepspeed ds.json --use_vllm true --vllm_mode colocate{sleep}"
+        " --vllm_gpu_memory_utilization 0.25\n"
+    )
+    code, out, _ = run(*RUN, "--gpu", "h200", "--output-format", "json")
+    assert code == 0
+    usage = phases_of(json.loads(out))["vLLM"]
+    assert ("at_rest" in usage, "forward" in usage) == (is_awake, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "key"),
+    [
+        ({"rpo_alpha": 0.1}, "rpo_alpha: 0.1"),
+        ({"ENV": {"CELOSS_PARALLEL_SIZE": "2048"}}, "CELOSS_PARALLEL_SIZE: 2048"),
+        ({"ENV": {"CELOSS_PARALLEL_SIZE": "0"}}, None),
+    ],
+)
+def test_settings_of_a_loss_without_an_estimate_are_listed(
+    arguments: dict[str, Any], key: str | None
+) -> None:
+    assert [each.key for each in unmodeled_arguments(arguments)] == [key] * (key is not None)
+
+
+def test_an_optimizer_in_the_config_is_created_for_the_reference_model_too(run: Runs) -> None:
+    keys = [each["key"] for each in estimate(run, *RUN, "--trainer", "dpo")["not_modelled"]]
+    assert keys == [REFERENCE]
+    assert not estimate(run, *RUN, "--trainer", "dpo", "--lora", "r=8")["not_modelled"]
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "version", "is_reentrant"),
+    [
+        ({}, None, True),
+        ({}, "4.57.1", True),
+        ({}, "5.0.0", False),
+        ({"gradient_checkpointing_kwargs": {"use_reentrant": True}}, "5.0.0", True),
+        ({"gradient_checkpointing_kwargs": '{"use_reentrant": false}'}, "4.57.1", False),
+    ],
+)
+def test_checkpointing_is_reentrant_before_transformers_5(
+    kwargs: dict[str, Any], version: str | None, is_reentrant: bool
+) -> None:
+    assert is_checkpointing_reentrant(kwargs, version) is is_reentrant
+
+
+@pytest.mark.parametrize(
+    ("transformers", "torch", "optimizer"),
+    [
+        ("4.53.3", "2.8.0", None),
+        ("4.54.0", "2.7.1", None),
+        ("4.54.0", "2.8.0", "adamw-fused"),
+        (None, "2.8.0", None),
+        ("5.0.0", None, None),
+    ],
+)
+def test_the_trainer_fuses_its_optimizer_since_torch_2_8(
+    transformers: str | None, torch: str | None, optimizer: str | None
+) -> None:
+    assert default_optimizer_of_trainer(transformers, torch) == optimizer
 
 
 def test_a_recipe_for_dpo_has_an_estimate(run: Runs, here: Path) -> None:

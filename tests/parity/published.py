@@ -2,8 +2,10 @@
 
 `tests/memory/published.jsonl` has one run per line: its source, options, card, and what it used (null: it ran out of
 memory). `measures` is `reserved` or `allocated` if torch measured it. `length_is_limit` marks runs whose samples may be
-shorter than the stated length. `without_deepspeed` has the dtypes of a run without DeepSpeed; see `torch_training`.
-The predictions use no information about the measured value. `--write` puts the table into the guide.
+shorter than the stated length. `casts_logits` marks a preference loss that casts all logits to fp32, and
+`vllm_sleeps` a run in which vLLM frees its memory during training.
+`without_deepspeed` has the dtypes of a run without DeepSpeed; see `torch_training`. The predictions use no
+information about the measured value. `--write` puts the table into the guide.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import Any, NamedTuple
 
 from dsconfig.core.gpu_memory import parse_gpu_memory
 from dsconfig.launch.config_source import read_config_source
-from dsconfig.memory import RequestedLimits
+from dsconfig.memory import TRAINERS, RequestedLimits
 from dsconfig.resolve.memory import estimate_request
 from dsconfig.resolve.memory_options import MemoryOptions
 from tests.parity.torch_training import TorchPrecision, estimate_without_deepspeed
@@ -72,6 +74,10 @@ def compare(run: Mapping[str, Any]) -> Comparison:
     gpu = parse_gpu_memory(run["gpu"])
     options["frozen_models"] = tuple(options.get("frozen_models", ()))
     request = estimate_request(read_config_source(config), MemoryOptions(**options, gpu_bytes=gpu.least))
+    if run.get("casts_logits"):  # the launch file of LLaMA-Factory, or an old version of TRL, says so
+        objective = TRAINERS[options["trainer"]].training_objective(casts_logits=True)
+        request = request.with_micro_batch(request.job.micro_batch._replace(objective=objective))
+    request = request._replace(job=request.job._replace(vllm_sleeps=run.get("vllm_sleeps", False)))
     torch = run.get("without_deepspeed")
     if torch is None:
         estimate = request.answer()
