@@ -67,11 +67,6 @@ class BlockPool:
         self.tail: SegmentBlock | None = None
         """The last block of the pool's expandable segment."""
 
-    def add(self, block: SegmentBlock, number: int) -> None:
-        """Add a freed block to the pool."""
-        block.is_free, block.number = True, number
-        insort(self.blocks, (block.size, number, block))
-
     def remove(self, block: SegmentBlock) -> None:
         """Remove a free block from the pool."""
         del self.blocks[bisect_left(self.blocks, (block.size, block.number))]
@@ -231,7 +226,8 @@ class CachingAllocator:
         if pool.tail is block:
             pool.tail = remainder
         self._number += 1
-        pool.add(remainder, self._number)
+        remainder.is_free, remainder.number = True, self._number
+        insort(pool.blocks, (remainder.size, self._number, remainder))
 
     def free_all(self) -> None:
         """Free all blocks of all terms."""
@@ -296,7 +292,8 @@ class CachingAllocator:
             if pool.tail is following:
                 pool.tail = block
         self._number += 1
-        pool.add(block, self._number)
+        block.is_free, block.number = True, self._number
+        insort(pool.blocks, (block.size, self._number, block))
 
 
 class ReservedMemory(NamedTuple):

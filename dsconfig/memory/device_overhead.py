@@ -185,8 +185,12 @@ class DeviceUsage:
 
     @property
     def cached_at_least(self) -> int:
-        """Cached bytes at the peak even without fragmentation, because torch keeps freed memory."""
-        return max(0, min(result.reserved - result.allocated for result in (self.expandable, self.unlimited)))
+        """Cached bytes at the peak even without fragmentation, because torch keeps freed memory.
+
+        If the peak is that of initialization, it is not part of the replay, and later steps use its cached blocks.
+        """
+        replays = (self.expandable, self.unlimited)
+        return max(0, min(result.reserved - max(result.allocated, self.allocated) for result in replays))
 
     def low(self, capacity: int | None = None) -> int:
         """Return the lowest expected usage; torch releases cached segments before exceeding `capacity`."""

@@ -164,3 +164,21 @@ def test_a_model_that_was_on_the_gpu_stays_cached_if_its_parameters_are_offloade
     result = dsconfig.memory(config, model="llama-2-7b", world_size=64, **options)
     assert result.device is not None
     assert (result.device.low() > 12 * 2**30) is is_cached
+
+
+def test_the_range_is_not_empty_if_initialization_has_the_peak() -> None:
+    step = [
+        ("x", 64 * MIB),
+        ("y", 96 * MIB),
+        ("x", -64 * MIB),
+        ("z", 16 * MIB),
+        ("y", -96 * MIB),
+        ("z", -16 * MIB),
+    ]
+    usage = DeviceUsage(200 * MIB, 200 * MIB, (), [], step)
+    assert usage.unlimited.reserved == usage.unlimited.allocated == 160 * MIB
+    assert (usage.low(), usage.high()) == (200 * MIB, 200 * MIB)
+    fragmented = replace(
+        usage, lengths=(0.5, 0.75, 1.0), step=[("activations", 64 * MIB), ("activations", -64 * MIB)] * 2
+    )
+    assert fragmented.low() <= fragmented.high()
