@@ -113,10 +113,10 @@ def _position_of_class(cls: type[Section]) -> tuple[int, str]:
     return (_ORDER.index(module) if module in _ORDER else len(_ORDER), module)
 
 
-def render(config: type[Section]) -> str:
-    """Return the source of `classes.py`."""
+def render(*roots: type[Section]) -> str:
+    """Return the source of `classes.py`, for the sections of configs of each kind."""
     names: dict[str, list[str]] = {}
-    for cls in iterate_model_fields.iter_sections(config):
+    for cls in iterate_model_fields.iter_sections(*roots):
         names.setdefault(_module_of_class(cls), []).append(cls.__name__)
     by_module = {module: sorted(classes) for module, classes in sorted(names.items())}
     return _CLASSES.format(

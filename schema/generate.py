@@ -30,13 +30,13 @@ def generate() -> dict[str, str]:
 
     files[f"{MODEL}/descriptions.py"] = descriptions_module.render(config, InferenceConfig)
     _execute("dsconfig.model._generated.descriptions", files[f"{MODEL}/descriptions.py"])
-    files[f"{MODEL}/classes.py"] = class_modules.render(config)
+    files[f"{MODEL}/classes.py"] = class_modules.render(config, InferenceConfig)
     _execute("dsconfig.model._generated.classes", files[f"{MODEL}/classes.py"])
     from dsconfig.schema.schema_files import schema_texts_by_file
     from schema import type_stubs
 
-    files[f"{MODEL}/classes.pyi"] = type_stubs.class_stub(config)
-    files[f"{MODEL}/dicts.py"] = type_stubs.typed_dicts(config)
+    files[f"{MODEL}/classes.pyi"] = type_stubs.class_stub(config, InferenceConfig)
+    files[f"{MODEL}/dicts.py"] = type_stubs.typed_dicts(config, InferenceConfig)
     files[f"{MODEL}/root_sections.pyi"] = class_modules.root_sections_stub()
     return files | {f"schema/{name}": make_text() for name, make_text in schema_texts_by_file().items()}
 

@@ -83,16 +83,16 @@ EditorKeysDict = TypedDict("EditorKeysDict", {{"$schema": str, "$dsconfig": "dic
 {classes}'''
 
 
-def class_stub(config: type[Section]) -> str:
+def class_stub(*roots: type[Section]) -> str:
     """Return the source of `classes.pyi`, in which classes follow their base classes."""
-    sections = list(iterate_model_fields.iter_sections(config))
+    sections = list(iterate_model_fields.iter_sections(*roots))
     ordered = sorted(sections, key=lambda section: len(_public_bases(section, sections)))
     return _STUB.format(classes="\n".join(_class_source(section, sections) for section in ordered))
 
 
-def typed_dicts(config: type[Section]) -> str:
-    """Return the source of `dicts.py`."""
-    sections = list(iterate_model_fields.iter_sections(config))
+def typed_dicts(config: type[Section], *others: type[Section]) -> str:
+    """Return the source of `dicts.py`; only the keys of `config` include those for editors and for dsconfig."""
+    sections = list(iterate_model_fields.iter_sections(config, *others))
     names = " ".join(f'"{name}Dict",' for name in sorted(section.__name__ for section in sections))
     return _DICTS.format(
         names=textwrap.indent(textwrap.fill(names, _WIDTH), "    "),

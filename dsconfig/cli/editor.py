@@ -62,16 +62,21 @@ def _config_patterns(args: argparse.Namespace) -> SchemaFilePatterns:
     from dsconfig.cli.command_inputs import options_from_arguments
     from dsconfig.document import read_bytes
     from dsconfig.document.config_file_names import is_yaml_name
+    from dsconfig.job.detect_consumer import is_inference_config
     from dsconfig.schema.editor_settings import patterns_for_files
 
-    configs, launch_files = [], []
+    configs, launch_files, inference_configs = [], [], []
     for path in find_configs(".", options_from_arguments(args).is_path_excluded):
         data = read_small_file(path)
         if is_yaml_name(path) and resembles_accelerate_file(data):
             launch_files.append(path)
-        elif path.lower().endswith((".json", ".jsonc")) and _is_config_text(read_bytes(data, path).value()):
-            configs.append(path)
-    return patterns_for_files(configs, launch_files)
+        elif path.lower().endswith((".json", ".jsonc")):
+            value = read_bytes(data, path).value()
+            if isinstance(value, dict) and is_inference_config(value):
+                inference_configs.append(path)
+            elif _is_config_text(value):
+                configs.append(path)
+    return patterns_for_files(configs, launch_files, inference_configs)
 
 
 def _is_config_text(data: Json) -> bool:

@@ -85,10 +85,10 @@ def union_arms(annotation: object) -> Iterator[object]:
             yield from union_arms(inner)
 
 
-def iter_sections(root: type[Section]) -> Iterator[type[Section]]:
-    """Yield `root` and every section class reachable from it, depth first, each once."""
+def iter_sections(*roots: type[Section]) -> Iterator[type[Section]]:
+    """Yield each root and every section class reachable from it, depth first, each once."""
     names: set[str] = set()
-    stack = [root]
+    stack = list(reversed(roots))
     while stack:
         section = stack.pop()
         if section.__name__ in names:

@@ -13,9 +13,10 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from dsconfig.core.releases import ReleaseTarget
 from dsconfig.document import TreeNode, read_text
 from dsconfig.document.apply_operations import editor_for_document
-from dsconfig.document.config_file_names import CONFIGS, LAUNCH_FILES
+from dsconfig.document.config_file_names import CONFIGS, INFERENCE_CONFIGS, LAUNCH_FILES
 from dsconfig.document.pretty_print import format_generated_file
 from dsconfig.document.text_edit import EditError, TextEdit, apply_edits
+from dsconfig.job.consumers import INFERENCE
 from dsconfig.schema import json_schema
 from dsconfig.schema.accelerate_launch import accelerate_launch_schema
 
@@ -125,6 +126,7 @@ Name: TypeAlias = Literal["vscode", "neovim", "jetbrains", "zed"]
 EDITORS: tuple[Name, ...] = ("vscode", "neovim", "jetbrains", "zed")
 _MARK = '"x-dsconfig-target"'
 CONFIG, LAUNCH = "deepspeed.schema.json", "accelerate.schema.json"
+INFERENCE_CONFIG = "deepspeed-inference.schema.json"
 _FOLDERS = {"vscode": ".vscode", "neovim": ".nvim", "jetbrains": ".idea", "zed": ".zed"}
 
 
@@ -133,16 +135,28 @@ class SchemaFilePatterns(NamedTuple):
 
     configs: tuple[str, ...] = CONFIGS
     launch_files: tuple[str, ...] = LAUNCH_FILES
+    inference_configs: tuple[str, ...] = ()
+    """Patterns for inference configs; empty if the repository has none, which then needs no schema for them."""
+
+    def json_schemas(self) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+        """Yield the name and the file of each schema of JSON files, with the patterns of the files."""
+        yield "DeepSpeed", CONFIG, self.configs
+        if self.inference_configs:
+            yield "DeepSpeed inference", INFERENCE_CONFIG, self.inference_configs
 
 
 BY_NAME = SchemaFilePatterns()
 
 
-def patterns_for_files(configs: Sequence[str], launch_files: Sequence[str]) -> SchemaFilePatterns:
+def patterns_for_files(
+    configs: Sequence[str], launch_files: Sequence[str], inference_configs: Sequence[str] = ()
+) -> SchemaFilePatterns:
     """Extend the patterns so that they match these files, given relative to the repository."""
+    others = _paths_without_pattern(inference_configs, INFERENCE_CONFIGS)
     return SchemaFilePatterns(
         (*CONFIGS, *_paths_without_pattern(configs, CONFIGS)),
         (*LAUNCH_FILES, *_paths_without_pattern(launch_files, LAUNCH_FILES)),
+        (*INFERENCE_CONFIGS, *others) if inference_configs else (),
     )
 
 
@@ -161,6 +175,10 @@ def editor_files(
     yield EditorSettingsFile(
         f"{folder}/{CONFIG}", format_generated_file(json_schema(target, consumer)), mark=_MARK
     )
+    if patterns.inference_configs:
+        yield EditorSettingsFile(
+            f"{folder}/{INFERENCE_CONFIG}", format_generated_file(json_schema(target, INFERENCE)), mark=_MARK
+        )
     yield EditorSettingsFile(
         f"{folder}/{LAUNCH}", format_generated_file(accelerate_launch_schema()), mark=_MARK
     )
@@ -170,9 +188,15 @@ def editor_files(
 def _vscode_settings(folder: str, patterns: SchemaFilePatterns) -> EditorSettingsFile:
     return _json_settings(
         f"{folder}/settings.json",
-        (("json.schemas",), [{"fileMatch": list(patterns.configs), "url": f"./{folder}/{CONFIG}"}]),
+        (("json.schemas",), _json_schema_entries(folder, patterns)),
         (("yaml.schemas", f"./{folder}/{LAUNCH}"), list(patterns.launch_files)),
     )
+
+
+def _json_schema_entries(folder: str, patterns: SchemaFilePatterns) -> list[dict[str, object]]:
+    return [
+        {"fileMatch": list(globs), "url": f"./{folder}/{file}"} for _, file, globs in patterns.json_schemas()
+    ]
 
 
 def _zed_settings(folder: str, patterns: SchemaFilePatterns) -> EditorSettingsFile:
@@ -183,7 +207,7 @@ def _zed_settings(folder: str, patterns: SchemaFilePatterns) -> EditorSettingsFi
         f"{folder}/settings.json",
         (
             settings_path("json-language-server", "json"),
-            [{"fileMatch": list(patterns.configs), "url": f"./{folder}/{CONFIG}"}],
+            _json_schema_entries(folder, patterns),
         ),
         (
             (*settings_path("yaml-language-server", "yaml"), f"./{folder}/{LAUNCH}"),
@@ -208,10 +232,7 @@ def _neovim_settings(folder: str, patterns: SchemaFilePatterns) -> EditorSetting
         EXRC,
         f'local schemas = vim.fs.joinpath(vim.fn.getcwd(), "{folder}")',
         'vim.lsp.config("jsonls", {',
-        "  settings = { json = { validate = { enable = true }, schemas = { {",
-        f"    fileMatch = {_lua_list(patterns.configs)},",
-        f'    url = vim.uri_from_fname(vim.fs.joinpath(schemas, "{CONFIG}")),',
-        "  } } } },",
+        f"  settings = {{ json = {{ validate = {{ enable = true }}, schemas = {{ {_lua_schemas(patterns)} }} }} }},",
         "})",
         'vim.lsp.config("yamlls", {',
         "  settings = { yaml = { schemas = {",
@@ -224,6 +245,15 @@ def _neovim_settings(folder: str, patterns: SchemaFilePatterns) -> EditorSetting
     return EditorSettingsFile(".nvim.lua", "\n".join(lines))
 
 
+def _lua_schemas(patterns: SchemaFilePatterns) -> str:
+    """Return the entries of the JSON schemas in Lua, each a table on lines of its own."""
+    return ", ".join(
+        f"{{\n    fileMatch = {_lua_list(globs)},\n"
+        f'    url = vim.uri_from_fname(vim.fs.joinpath(schemas, "{file}")),\n  }}'
+        for _, file, globs in patterns.json_schemas()
+    )
+
+
 def _lua_list(words: tuple[str, ...]) -> str:
     return "{ " + ", ".join(json.dumps(word) for word in words) + " }"
 
@@ -232,7 +262,7 @@ def _jetbrains_settings(folder: str, patterns: SchemaFilePatterns) -> EditorSett
     mappings = [
         line
         for title, file, globs in (
-            ("DeepSpeed", CONFIG, patterns.configs),
+            *patterns.json_schemas(),
             ("Accelerate", LAUNCH, patterns.launch_files),
         )
         for line in _jetbrains_mapping(title, f"{folder}/{file}", globs)

@@ -114,3 +114,27 @@ def test_a_launch_file_can_be_checked_for_inference(here: Path, run: Runs) -> No
     code, out, err = run("check", "--consumer", "inference", "--target", "0.19.8", "neox.json")
     assert (code, "internal error" in err) == (1, False)
     assert "neox.json: GPT-NeoX, DeepSpeed inference" in out
+
+
+@pytest.mark.parametrize("editor", ["vscode", "neovim", "jetbrains", "zed"])
+def test_editors_get_the_schema_of_inference_configs(here: Path, run: Runs, editor: str) -> None:
+    (here / "serve.json").write_text('{"dtype": "fp16", "kernel_inject": true}')
+    out = run("editor", editor, "--schema", "--write").out
+    settings, schema = out.splitlines()[-1].split()[-1], "deepspeed-inference.schema.json"
+    text = (here / settings).read_text()
+    assert schema in text
+    assert "serve.json" in text
+    assert "replace_with_kernel_inject" in next(here.rglob(schema)).read_text()
+    (here / "serve.json").write_text('{"train_batch_size": 8, "zero_optimization": {}}')
+    assert schema not in run("editor", editor, "--schema").out
+
+
+def test_classes_and_typed_dicts() -> None:
+    from dsconfig.types import InferenceConfig, InferenceConfigDict, InferenceTensorParallel
+
+    config = InferenceConfig(dtype="fp16", tensor_parallel=InferenceTensorParallel(tp_size=2))
+    values: InferenceConfigDict = {"dtype": "fp16", "tensor_parallel": {"tp_size": 2}}
+    assert config.to_dict() == values
+    assert not dsconfig.check(config.to_dict(), target="0.19.8", consumer="inference")
+    with pytest.raises(dsconfig.types.BuildError, match="max_out_token"):
+        InferenceConfig(max_out_token=8)  # type: ignore[call-arg]

@@ -11,15 +11,16 @@ import ast
 import json
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
 from dsconfig.memory.release_quirks import quirk_rows
+from dsconfig.model.key_table import INFERENCE_ROOT
 from tests.parity import environment
 from tests.parity.generators import bases, keyspace
-from tests.parity.generators.keyspace import Slot, Spec, arms
+from tests.parity.generators.keyspace import Slot, Spec, Step, arms
 from tests.parity.judges import worker
 
 Change = Literal["adds", "removes", "changes"]
@@ -30,6 +31,8 @@ EXPLAINED: dict[tuple[str, str], str] = {
     ("changes", r"zero_optimization\.leaf_module\.(classes|names|name_suffixes)"): VALIDATOR,
     ("changes", r"zero_optimization\.zenflow\.(select_interval|select_strategy|update_interval)"): VALIDATOR,
     ("changes", r"tensor_parallel\.dtype"): "a torch.dtype, which no JSON value is",
+    ("changes", r"init_inference\.moe"): "before 0.19.3, a validator of the field fails for true and false",
+    ("changes", r"init_inference\.dtype"): "a torch.dtype, which a file has by name",
     ("removes", r"optimizer\.params\.(initial_accumulator_value|lr_decay)"): "torch's own Adagrad takes it",
     ("removes", r"datastates_ckpt\.host_cache_size"): "the datastates package reads it",
     ("adds", r"compression_training\.shared_parameters"): "looked up one level too high; the rules know",
@@ -74,13 +77,31 @@ def differences(release: str) -> list[Difference]:
     """Everything in which the release and the model differ, by path."""
     found = probe(release)
     model = keyspace.modelled_as(release)
-    both = (*of_models(found["models"], model), *of_looked(found, model, release))
-    return sorted(both, key=lambda one: (one.path, one.change))
+    everything = (
+        *of_models(found["models"], keyspace.by_path(model)),
+        *of_looked(found, model, release),
+        *of_inference(found["inference"], model),
+    )
+    return sorted(everything, key=lambda one: (one.path, one.change))
 
 
-def of_models(models: dict[str, dict[str, Any]], release: str) -> Iterator[Difference]:
-    """Differences in the sections that the release builds with pydantic."""
-    known = keyspace.by_path(release)
+INFERENCE = "init_inference"
+"""First step of the paths in the config of `init_inference`."""
+
+
+def of_inference(models: dict[str, dict[str, Any]], release: str) -> Iterator[Difference]:
+    """Differences in the config of `init_inference`, whose `zero` is the section of training configs."""
+    known = {(INFERENCE, *path): slot for path, slot in keyspace.by_path(release, INFERENCE_ROOT).items()}
+    if models:
+        known[INFERENCE,] = Slot((INFERENCE,), ("section", INFERENCE_ROOT), None)
+    sections = {path: fields for path, fields in models.items() if path.split(".")[1:2] != ["zero"]}
+    yield from of_models(sections, known)
+
+
+def of_models(
+    models: dict[str, dict[str, Any]], known: Mapping[tuple[Step, ...], Slot]
+) -> Iterator[Difference]:
+    """Differences between sections that the release builds with pydantic and the slots of the model."""
     for section, fields in models.items():
         here = tuple(section.split("."))
         if here not in known:

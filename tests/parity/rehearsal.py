@@ -1,4 +1,4 @@
-"""Rehearsal of a DeepSpeed release: `python -m tests.parity.rehearsal` finds ten changes made to a copy of 0.19.8.
+"""Rehearsal of a DeepSpeed release: `python -m tests.parity.rehearsal` finds eleven changes made to a copy of 0.19.8.
 
 The copy is called 0.20.0. Keys are added, removed and renamed; defaults, bounds and types change; a section becomes
 strict, a value is coerced, and an engine does something else with a setting. The census has to find what config
@@ -93,6 +93,13 @@ EDITS = (
         ("changes zero_optimization.offload_optimizer.buffer_count",),
     ),
     Edit(
+        "a key is added to inference configs",
+        "inference/config.py",
+        r"(    enable_cuda_graph: bool = False\n)",
+        r"    cuda_graph_warmup: int = 3\n\1",
+        ("adds init_inference.cuda_graph_warmup",),
+    ),
+    Edit(
         "a section becomes strict",
         "runtime/activation_checkpointing/config.py",
         r"(    def _initialize\(self, act_chkpt_config_dict\):\n)",
@@ -117,8 +124,8 @@ EDITS = (
 )
 
 
-MOST_LINES = 30
-"""Lines that a person may have to write by hand for these ten changes, before `make lint` formats them."""
+MOST_LINES = 33
+"""Lines that a person may have to write by hand for these eleven changes, before `make lint` formats them."""
 _LONGEST_LINE = 120
 
 
@@ -207,6 +214,13 @@ HANDWRITTEN = (
         """buffer_count: Annotated[NonNegativeInt, Key(since="0.3.15", was=(EarlierType("0.6.7", int),))] = 4""",
         """buffer_count: Annotated[str, Key(since="0.3.15", defaults=(("0.19.8", 4),),
         was=(EarlierType("0.6.7", int), EarlierType("0.19.8", NonNegativeInt)))] = "four\"""",
+    ),
+    HandwrittenEdit(
+        "dsconfig/model/inference.py",
+        "    enable_cuda_graph: Annotated[bool",
+        """    cuda_graph_warmup: Annotated[int, Key(since="0.20.0")] = 3
+    \"""Forward passes before the graph is captured.\"""
+    enable_cuda_graph: Annotated[bool""",
     ),
     HandwrittenEdit(
         _CHECKPOINTING,

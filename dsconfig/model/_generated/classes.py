@@ -54,6 +54,13 @@ if TYPE_CHECKING:
     from dsconfig.model.hybrid_engine import (
         HybridEngine as HybridEngine
     )
+    from dsconfig.model.inference import (
+        InferenceActivationQuantization as InferenceActivationQuantization,
+        InferenceCheckpoint as InferenceCheckpoint, InferenceConfig as InferenceConfig,
+        InferenceMoE as InferenceMoE, InferenceQKVQuantization as InferenceQKVQuantization,
+        InferenceQuantization as InferenceQuantization, InferenceTensorParallel as InferenceTensorParallel,
+        InferenceWeightQuantization as InferenceWeightQuantization
+    )
     from dsconfig.model.monitor import (
         Comet as Comet, CsvMonitor as CsvMonitor, Tensorboard as Tensorboard, Wandb as Wandb
     )
@@ -112,6 +119,7 @@ MODULES = {
     "elasticity": "Elasticity",
     "expert_parallel": "ExpertParallel",
     "hybrid_engine": "HybridEngine",
+    "inference": "InferenceActivationQuantization InferenceCheckpoint InferenceConfig InferenceMoE InferenceQKVQuantization InferenceQuantization InferenceTensorParallel InferenceWeightQuantization",
     "monitor": "Comet CsvMonitor Tensorboard Wandb",
     "optimizer": "AdagradParams AdamParams AdamWParams LambParams LionParams MuonParams OneBitAdamParams OneBitLambParams OneBitParams Optimizer OptimizerParams ZeroOneAdamParams",
     "pipeline": "Pipeline",

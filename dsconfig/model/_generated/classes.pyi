@@ -943,6 +943,99 @@ class SparseAttention(Section):
     global_block_end_indices: list[int] | None
     num_sliding_window_blocks: int
 
+class InferenceConfig(Section):
+    """The config of `deepspeed.init_inference`: a dict, a JSON file, or keyword arguments."""
+    def __init__(self, **values: Unpack[dicts.InferenceConfigDict]) -> None: ...
+    replace_with_kernel_inject: bool
+    dtype: Literal["torch.float16", "fp16", "float16", "half", "torch.float32", "fp32", "float32", "float", "torch.bfloat16", "bf16", "bfloat16", "bfloat", "torch.int8", "int8"]
+    tensor_parallel: InferenceTensorParallel
+    enable_cuda_graph: bool
+    use_triton: bool
+    triton_autotune: bool
+    zero: ZeroOptimization
+    triangular_masking: bool
+    moe: InferenceMoE | bool
+    keep_module_on_host: bool
+    quant: InferenceQuantization
+    checkpoint: str | dict[str, Any] | None
+    base_dir: str
+    set_empty_params: bool
+    save_mp_checkpoint_path: str | None
+    checkpoint_config: InferenceCheckpoint
+    return_tuple: bool
+    training_mp_size: int
+    replace_method: str
+    injection_policy: dict[str, Any] | None
+    injection_policy_tuple: list[str] | None
+    config: dict[str, Any] | None
+    max_out_tokens: int
+    min_out_tokens: int
+    transposed_mode: bool
+    mp_size: int
+    mpu: object
+    ep_size: int
+    ep_group: object
+    ep_mp_group: object
+    moe_experts: list[int]
+    moe_type: Literal["standard", "residual"]
+
+class InferenceTensorParallel(Section):
+    """Splits the model over GPUs for inference."""
+    def __init__(self, **values: Unpack[dicts.InferenceTensorParallelDict]) -> None: ...
+    enabled: bool
+    tp_size: int
+    tp_grain_size: int
+    mpu: object
+    tp_group: object
+
+class InferenceMoE(Section):
+    """Expert parallelism of a mixture-of-experts model during inference."""
+    def __init__(self, **values: Unpack[dicts.InferenceMoEDict]) -> None: ...
+    enabled: bool
+    ep_size: int
+    moe_experts: list[int]
+    type: Literal["standard", "residual"]
+    ep_mp_group: object
+    ep_group: object
+
+class InferenceQuantization(Section):
+    """Quantization settings. DeepSpeed parses them, but no inference engine reads them."""
+    def __init__(self, **values: Unpack[dicts.InferenceQuantizationDict]) -> None: ...
+    enabled: bool
+    activation: InferenceActivationQuantization
+    weight: InferenceWeightQuantization
+    qkv: InferenceQKVQuantization
+
+class InferenceActivationQuantization(Section):
+    """Quantization of activations. DeepSpeed parses it, but no inference engine reads it."""
+    def __init__(self, **values: Unpack[dicts.InferenceActivationQuantizationDict]) -> None: ...
+    enabled: bool
+    num_bits: int
+    q_type: Literal["symmetric", "asymmetric"]
+    q_groups: int
+
+class InferenceWeightQuantization(Section):
+    """Quantization of weights. DeepSpeed parses it, but no inference engine reads it."""
+    def __init__(self, **values: Unpack[dicts.InferenceWeightQuantizationDict]) -> None: ...
+    enabled: bool
+    num_bits: int
+    q_type: Literal["symmetric", "asymmetric"]
+    q_groups: int
+    quantized_initialization: dict[str, Any]
+    post_init_quant: dict[str, Any]
+
+class InferenceQKVQuantization(Section):
+    """Quantization of the attention projections. DeepSpeed parses it, but no inference engine reads it."""
+    def __init__(self, **values: Unpack[dicts.InferenceQKVQuantizationDict]) -> None: ...
+    enabled: bool
+
+class InferenceCheckpoint(Section):
+    """Checkpoint paths. DeepSpeed parses them, but the engine reads the top-level keys of the same names."""
+    def __init__(self, **values: Unpack[dicts.InferenceCheckpointDict]) -> None: ...
+    checkpoint_dir: str | None
+    save_mp_checkpoint_path: str | None
+    base_dir: str | None
+
 class AdamParams(OptimizerParams):
     """Adam: the fused GPU kernel, the CPU kernel with offload, or PyTorch's own."""
     def __init__(self, **values: Unpack[dicts.AdamParamsDict]) -> None: ...

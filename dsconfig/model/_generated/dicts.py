@@ -25,14 +25,17 @@ __all__ = [
     "DatastatesCkptDict", "DenseRatioDict", "DynamicBatchingDict", "EigenvalueDict", "ElasticityDict",
     "ExpertParallelDict", "FlopsProfilerDict", "Fp16Dict", "Fp16MixedQuantizeDict", "GroupQuantizationDict",
     "HeadPruningDict", "HeadPruningGroupDict", "HeadPruningParametersDict", "HybridEngineDict",
-    "LRRangeTestParamsDict", "LambParamsDict", "LayerReductionDict", "LayerSpecDict",
-    "LayerTokenLearningRateDict", "LeafModuleDict", "LengthScheduleDict", "LionParamsDict",
-    "MetricCurriculumDict", "MetricScheduleDict", "MixedFp16Dict", "ModelInfoDict", "MuonParamsDict",
-    "NebulaDict", "OffloadOptimizerDict", "OffloadParamDict", "OneBitAdamParamsDict", "OneBitLambParamsDict",
-    "OneBitParamsDict", "OneCycleParamsDict", "OptimizerDict", "OptimizerParamsDict", "ParallelWriteDict",
-    "PartitionConfigDict", "PipelineDict", "ProgressiveLayerDropDict", "QuantizeAlgoDict", "QuantizeBitsDict",
-    "QuantizeScheduleDict", "QuantizeTrainingDict", "QuantizedActivationsDict", "QuantizedWeightsDict",
-    "RandomLtdDict", "RowPruningDict", "RowPruningGroupDict", "RowPruningParametersDict", "SchedulerDict",
+    "InferenceActivationQuantizationDict", "InferenceCheckpointDict", "InferenceConfigDict",
+    "InferenceMoEDict", "InferenceQKVQuantizationDict", "InferenceQuantizationDict",
+    "InferenceTensorParallelDict", "InferenceWeightQuantizationDict", "LRRangeTestParamsDict",
+    "LambParamsDict", "LayerReductionDict", "LayerSpecDict", "LayerTokenLearningRateDict", "LeafModuleDict",
+    "LengthScheduleDict", "LionParamsDict", "MetricCurriculumDict", "MetricScheduleDict", "MixedFp16Dict",
+    "ModelInfoDict", "MuonParamsDict", "NebulaDict", "OffloadOptimizerDict", "OffloadParamDict",
+    "OneBitAdamParamsDict", "OneBitLambParamsDict", "OneBitParamsDict", "OneCycleParamsDict", "OptimizerDict",
+    "OptimizerParamsDict", "ParallelWriteDict", "PartitionConfigDict", "PipelineDict",
+    "ProgressiveLayerDropDict", "QuantizeAlgoDict", "QuantizeBitsDict", "QuantizeScheduleDict",
+    "QuantizeTrainingDict", "QuantizedActivationsDict", "QuantizedWeightsDict", "RandomLtdDict",
+    "RowPruningDict", "RowPruningGroupDict", "RowPruningParametersDict", "SchedulerDict",
     "SchedulerParamsDict", "SparseAttentionDict", "SparsePruningDict", "SparsePruningGroupDict",
     "SparsePruningParametersDict", "TensorParallelDict", "TensorParallelGroupDict", "TensorboardDict",
     "ThroughputTimerDict", "TimersDict", "TokenScheduleDict", "TokenScheduleConfigDict", "TorchAutocastDict",
@@ -1825,3 +1828,149 @@ class SparseAttentionDict(TypedDict, total=False):
     """End (exclusive) of each range that starts at `global_block_indices`; null makes each index one block.\n\n- Accepts: a list of integers or `null`\n- Releases: 0.3.0 to 0.19.6"""
     num_sliding_window_blocks: int
     """Blocks in the sliding window. Modes bigbird and bslongformer.\n\n- Accepts: an integer\n- Unit: blocks\n- Default: `3`\n- Releases: 0.3.0 to 0.19.6"""
+
+class InferenceConfigDict(TypedDict, total=False):
+    """The config of `deepspeed.init_inference`: a dict, a JSON file, or keyword arguments."""
+    replace_with_kernel_inject: bool
+    """Replace the layers of supported models (BERT, GPT-2, GPT-Neo, GPT-J, OPT, BLOOM, LLaMA, …) by DeepSpeed's inference kernels. Not together with `injection_policy`.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Aliases: `kernel_inject` (0.7.6 and later)\n- Releases: 0.7.6 and later"""
+    dtype: Literal["torch.float16", "fp16", "float16", "half", "torch.float32", "fp32", "float32", "float", "torch.bfloat16", "bf16", "bfloat16", "bfloat", "torch.int8", "int8"] | Enum | DType
+    """Data type to which the model is converted. In Python, a `torch.dtype` as well.\n\n- Accepts: one of `"torch.float16"`, `"fp16"`, `"float16"`, `"half"`, `"torch.float32"`, `"fp32"`, `"float32"`, `"float"`, `"torch.bfloat16"`, `"bf16"`, `"bfloat16"`, `"bfloat"`, `"torch.int8"` or `"int8"`\n- Default: `"fp16"`\n- Releases: 0.7.6 and later"""
+    tensor_parallel: model.InferenceTensorParallel | InferenceTensorParallelDict
+    """Tensor parallelism: the number of GPUs over which the model is split.\n\n- Accepts: an object\n- Aliases: `tp` (0.7.6 and later)\n- Releases: 0.7.6 and later"""
+    enable_cuda_graph: bool
+    """Capture the forward pass as a CUDA graph and replay it; faster for small batches of a fixed shape.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.7.6 and later"""
+    use_triton: bool
+    """Use Triton kernels. DeepSpeed rejects true if the package `triton` is not installed.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.10.0 and later"""
+    triton_autotune: bool
+    """Tune the Triton kernels during the first run, which takes longer.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.10.0 and later"""
+    zero: model.ZeroOptimization | ZeroOptimizationDict
+    """ZeRO settings. DeepSpeed validates them, but no inference engine reads them: for ZeRO-Inference, pass a config with `zero_optimization` at stage 3 to `deepspeed.initialize`.\n\n- Accepts: an object\n- Note: accepted but has no effect\n- Releases: 0.7.6 and later"""
+    triangular_masking: bool
+    """Use a causal attention mask in the injected kernels.\n\n- Accepts: `true` or `false`\n- Default: `true`\n- Aliases: `tm` (0.7.6 and later)\n- Releases: 0.7.6 and later"""
+    moe: model.InferenceMoE | InferenceMoEDict | bool
+    """Expert parallelism of a mixture-of-experts model. Before 0.19.3, the short forms true and false are rejected.\n\n- Accepts: an object or `true` or `false`\n- Releases: 0.7.6 and later"""
+    keep_module_on_host: bool
+    """Keep loaded weights in host memory, for example to quantize a model that is larger than the GPU. Only for automatic tensor parallelism and injection policies.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.16.3 and later"""
+    quant: model.InferenceQuantization | InferenceQuantizationDict
+    """Quantization settings. DeepSpeed validates them, but no inference engine reads them.\n\n- Accepts: an object\n- Note: accepted but has no effect\n- Releases: 0.7.6 and later"""
+    checkpoint: str | Mapping[str, Any] | None
+    """Checkpoint to load: the path of a JSON file that describes it, or that description itself.\n\n- Accepts: a string, an object or `null`\n- Releases: 0.7.6 and later"""
+    base_dir: str | os.PathLike[str]
+    """Directory to which the paths in the checkpoint description are relative.\n\n- Accepts: a string\n- Default: `""`\n- Releases: 0.7.6 and later"""
+    set_empty_params: bool
+    """Create the injected modules without memory for their parameters, which a checkpoint then provides.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.9.0 and later"""
+    save_mp_checkpoint_path: str | None | os.PathLike[str]
+    """Directory to which the model is saved as split by tensor parallelism, so that it loads faster next time.\n\n- Accepts: a string or `null`\n- Releases: 0.7.6 and later"""
+    checkpoint_config: model.InferenceCheckpoint | InferenceCheckpointDict
+    """Checkpoint paths. The engine never reads this section: set `checkpoint` and `base_dir` at the top level.\n\n- Accepts: an object\n- Aliases: `ckpt_config` (0.7.6 and later)\n- Note: accepted but has no effect\n- Releases: 0.7.6 and later"""
+    return_tuple: bool
+    """Whether injected layers return a tuple, as the model's own layers do, or a tensor.\n\n- Accepts: `true` or `false`\n- Default: `true`\n- Releases: 0.7.6 and later"""
+    training_mp_size: int
+    """Model-parallel degree with which the checkpoint was trained.\n\n- Accepts: an integer\n- Default: `1`\n- Releases: 0.7.6 and later"""
+    replace_method: str
+    """How layers were replaced; without effect since 0.8.1.\n\n- Accepts: a string\n- Default: `"auto"`\n- Deprecated: since 0.8.1\n- Note: `"auto"` is a value with a meaning of its own\n- Releases: 0.7.6 and later"""
+    injection_policy: Mapping[str, Any] | None
+    """Layers after which the ranks' results are all-reduced, by module class. The classes are Python objects, so it can only be set in Python.\n\n- Accepts: an object or `null`\n- Aliases: `injection_dict` (0.7.6 and later)\n- Note: cannot be given a meaningful value in JSON\n- Releases: 0.7.6 and later"""
+    injection_policy_tuple: list[str] | tuple[str, ...] | None
+    """Layers of one class in `injection_policy`; the engine sets it.\n\n- Accepts: a list or `null`\n- Note: for internal use by DeepSpeed\n- Releases: 0.7.6 and later"""
+    config: Mapping[str, Any] | None
+    """Config object of the model, for models without an attribute `config`.\n\n- Accepts: an object or `null`\n- Aliases: `args` (0.7.6 and later)\n- Note: cannot be given a meaningful value in JSON\n- Releases: 0.7.6 and later"""
+    max_out_tokens: int
+    """Maximum number of tokens of a sequence, prompt included, for which the injected kernels allocate their cache.\n\n- Accepts: a positive integer\n- Unit: tokens\n- Default: `1024`\n- Aliases: `max_tokens` (0.7.6 and later)\n- Releases: 0.7.6 and later"""
+    min_out_tokens: int
+    """Number of tokens that must fit; DeepSpeed raises an error if GPU memory suffices for fewer.\n\n- Accepts: an integer\n- Unit: tokens\n- Default: `1`\n- Aliases: `min_tokens` (0.9.0 and later)\n- Releases: 0.9.0 and later"""
+    transposed_mode: bool
+    """Store the weights of the injected kernels transposed.\n\n- Accepts: `true` or `false`\n- Default: `false`\n- Releases: 0.9.0 and later"""
+    mp_size: int
+    """Old name of `tensor_parallel.tp_size`.\n\n- Accepts: an integer\n- Default: `1`\n- Deprecated: since 0.7.6\n- Replacement: `tensor_parallel.tp_size`\n- Releases: 0.7.6 and later"""
+    mpu: object
+    """Old name of `tensor_parallel.mpu`, a Python object.\n\n- Accepts: any value\n- Deprecated: since 0.7.6\n- Replacement: `tensor_parallel.mpu`\n- Note: cannot be given a meaningful value in JSON\n- Releases: 0.7.6 and later"""
+    ep_size: int
+    """Old name of `moe.ep_size`.\n\n- Accepts: an integer\n- Default: `1`\n- Deprecated: since 0.7.6\n- Replacement: `moe.ep_size`\n- Releases: 0.7.6 and later"""
+    ep_group: object
+    """Old name of `moe.ep_group`, a Python object.\n\n- Accepts: any value\n- Deprecated: since 0.7.6\n- Replacement: `moe.ep_group`\n- Aliases: `expert_group` (0.7.6 and later)\n- Note: cannot be given a meaningful value in JSON\n- Releases: 0.7.6 and later"""
+    ep_mp_group: object
+    """Old name of `moe.ep_mp_group`, a Python object.\n\n- Accepts: any value\n- Deprecated: since 0.7.6\n- Replacement: `moe.ep_mp_group`\n- Aliases: `expert_mp_group` (0.7.6 and later)\n- Note: cannot be given a meaningful value in JSON\n- Releases: 0.7.6 and later"""
+    moe_experts: Sequence[int]
+    """Old name of `moe.moe_experts`.\n\n- Accepts: a list\n- Default: `[1]`\n- Deprecated: since 0.7.6\n- Replacement: `moe.moe_experts`\n- Releases: 0.7.6 and later"""
+    moe_type: Literal["standard", "residual"] | Enum
+    """Old name of `moe.type`.\n\n- Accepts: `"standard"` or `"residual"`\n- Default: `"standard"`\n- Deprecated: since 0.7.6\n- Replacement: `moe.type`\n- Releases: 0.7.6 and later"""
+
+class InferenceTensorParallelDict(TypedDict, total=False):
+    """Splits the model over GPUs for inference."""
+    enabled: bool
+    """Accepted without effect: `tp_size` alone decides.\n\n- Accepts: `true` or `false`\n- Default: `true`\n- Note: accepted but has no effect\n- Releases: 0.7.6 and later"""
+    tp_size: int
+    """Number of GPUs over which the model is split.\n\n- Accepts: an integer\n- Default: `1`\n- Releases: 0.7.6 and later"""
+    tp_grain_size: int
+    """Multiple to which split MLP and LM-head sizes are kept; matrix libraries prefer powers of two.\n\n- Accepts: an integer\n- Unit: elements\n- Default: `64`\n- Releases: 0.16.2 and later"""
+    mpu: object
+    """Model-parallel unit, a Python object; replaces `tp_size`.\n\n- Accepts: any value\n- Note: cannot be given a meaningful value in JSON\n- Releases: 0.7.6 and later"""
+    tp_group: object
+    """Process group, a Python object.\n\n- Accepts: any value\n- Note: cannot be given a meaningful value in JSON\n- Releases: 0.7.6 and later"""
+
+class InferenceMoEDict(TypedDict, total=False):
+    """Expert parallelism of a mixture-of-experts model during inference."""
+    enabled: bool
+    """Whether the model has MoE layers.\n\n- Accepts: `true` or `false`\n- Default: `true`\n- Releases: 0.7.6 and later"""
+    ep_size: int
+    """Number of GPUs over which the experts are split.\n\n- Accepts: an integer\n- Default: `1`\n- Releases: 0.7.6 and later"""
+    moe_experts: Sequence[int]
+    """Number of experts of each MoE layer.\n\n- Accepts: a list\n- Default: `[1]`\n- Aliases: `num_experts` (0.7.6 and later)\n- Releases: 0.7.6 and later"""
+    type: Literal["standard", "residual"] | Enum
+    """Kind of MoE layer.\n\n- Accepts: `"standard"` or `"residual"`\n- Default: `"standard"`\n- Releases: 0.7.6 and later"""
+    ep_mp_group: object
+    """Process group of expert and model parallelism, a Python object.\n\n- Accepts: any value\n- Note: cannot be given a meaningful value in JSON\n- Releases: 0.7.6 and later"""
+    ep_group: object
+    """Process group of expert parallelism, a Python object.\n\n- Accepts: any value\n- Aliases: `expert_group` (0.7.6 and later)\n- Note: cannot be given a meaningful value in JSON\n- Releases: 0.7.6 and later"""
+
+class InferenceQuantizationDict(TypedDict, total=False):
+    """Quantization settings. DeepSpeed parses them, but no inference engine reads them."""
+    enabled: bool
+    """Quantize the model.\n\n- Accepts: `true` or `false`\n- Default: `true`\n- Releases: 0.7.6 and later"""
+    activation: model.InferenceActivationQuantization | InferenceActivationQuantizationDict
+    """Quantization of activations.\n\n- Accepts: an object\n- Releases: 0.7.6 and later"""
+    weight: model.InferenceWeightQuantization | InferenceWeightQuantizationDict
+    """Quantization of weights.\n\n- Accepts: an object\n- Releases: 0.7.6 and later"""
+    qkv: model.InferenceQKVQuantization | InferenceQKVQuantizationDict
+    """Quantization of the query, key and value projections.\n\n- Accepts: an object\n- Releases: 0.7.6 and later"""
+
+class InferenceActivationQuantizationDict(TypedDict, total=False):
+    """Quantization of activations. DeepSpeed parses it, but no inference engine reads it."""
+    enabled: bool
+    """Quantize these tensors.\n\n- Accepts: `true` or `false`\n- Default: `true`\n- Releases: 0.7.6 and later"""
+    num_bits: int
+    """Bits per quantized value.\n\n- Accepts: an integer\n- Unit: bits\n- Default: `8`\n- Releases: 0.7.6 and later"""
+    q_type: Literal["symmetric", "asymmetric"] | Enum
+    """Range of the quantized values.\n\n- Accepts: `"symmetric"` or `"asymmetric"`\n- Default: `"symmetric"`\n- Releases: 0.7.6 and later"""
+    q_groups: int
+    """Number of groups, each with its own scale.\n\n- Accepts: an integer\n- Default: `1`\n- Releases: 0.7.6 and later"""
+
+class InferenceWeightQuantizationDict(TypedDict, total=False):
+    """Quantization of weights. DeepSpeed parses it, but no inference engine reads it."""
+    enabled: bool
+    """Quantize these tensors.\n\n- Accepts: `true` or `false`\n- Default: `true`\n- Releases: 0.7.6 and later"""
+    num_bits: int
+    """Bits per quantized value.\n\n- Accepts: an integer\n- Unit: bits\n- Default: `8`\n- Releases: 0.7.6 and later"""
+    q_type: Literal["symmetric", "asymmetric"] | Enum
+    """Range of the quantized values.\n\n- Accepts: `"symmetric"` or `"asymmetric"`\n- Default: `"symmetric"`\n- Releases: 0.7.6 and later"""
+    q_groups: int
+    """Number of groups, each with its own scale.\n\n- Accepts: an integer\n- Default: `1`\n- Releases: 0.7.6 and later"""
+    quantized_initialization: Mapping[str, Any]
+    """Quantization while the model is built; only `weight_quantization` of a training config has an effect.\n\n- Accepts: an object\n- Default: `{}`\n- Releases: 0.10.3 and later"""
+    post_init_quant: Mapping[str, Any]
+    """Quantization of an existing model; only `weight_quantization` of a training config has an effect.\n\n- Accepts: an object\n- Default: `{}`\n- Releases: 0.10.3 and later"""
+
+class InferenceQKVQuantizationDict(TypedDict, total=False):
+    """Quantization of the attention projections. DeepSpeed parses it, but no inference engine reads it."""
+    enabled: bool
+    """Quantize the query, key and value projections.\n\n- Accepts: `true` or `false`\n- Default: `true`\n- Releases: 0.7.6 and later"""
+
+class InferenceCheckpointDict(TypedDict, total=False):
+    """Checkpoint paths. DeepSpeed parses them, but the engine reads the top-level keys of the same names."""
+    checkpoint_dir: str | None | os.PathLike[str]
+    """Directory of the checkpoint.\n\n- Accepts: a string or `null`\n- Releases: 0.7.6 and later"""
+    save_mp_checkpoint_path: str | None | os.PathLike[str]
+    """Directory to which the split checkpoint is saved.\n\n- Accepts: a string or `null`\n- Releases: 0.7.6 and later"""
+    base_dir: str | None | os.PathLike[str]
+    """Directory to which the paths in the checkpoint description are relative.\n\n- Accepts: a string or `null`\n- Releases: 0.7.6 and later"""

@@ -88,10 +88,10 @@ def names() -> frozenset[str]:
 
 
 @cache
-def by_path(release: str | None = None) -> dict[tuple[Step, ...], Slot]:
-    """The slots by path, under their aliases too."""
-    found = {slot.path: slot for slot in slots(release)}
-    for slot in slots(release):
+def by_path(release: str | None = None, root: str = "Config") -> dict[tuple[Step, ...], Slot]:
+    """The slots below a root by path, under their aliases too."""
+    found = {slot.path: slot for slot in slots(release, root)}
+    for slot in slots(release, root):
         for alias in slot.aliases:
             found.setdefault((*slot.path[:-1], alias), slot)
     return found

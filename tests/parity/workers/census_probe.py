@@ -2,10 +2,12 @@
 
     in   {"seeds": [config, …]}   configs in which as many sections as possible are looked into
     out  {"models": {section: {key: {"type", "default", "required", "aliases"}}},
+          "inference": {section: {key: …}},
           "looked": [[step, …], …]}
 
-`models` are the sections built on pydantic, by introspection. `looked` are the keys looked up in the others:
-these are given as dictionaries that note it, again and again, each time with one more of them made a section.
+`models` are the sections built on pydantic, by introspection, and `inference` those of `init_inference`. `looked` are
+the keys looked up in the others: these are given as dictionaries that note it, again and again, each time with one
+more of them made a section.
 """
 
 import contextlib
@@ -136,7 +138,7 @@ class Census:
         for name, model in sorted(self.roots.items()):
             describe(model, name, models)
         looked = sorted(path for path in self.notes if path[0] not in self.roots or len(path) == 1)
-        return {"models": models, "looked": looked}
+        return {"models": models, "inference": inference_models(), "looked": looked}
 
 
 def placed(path: "tuple[str, ...]", value: Any) -> "dict[str, Any]":
@@ -146,15 +148,26 @@ def placed(path: "tuple[str, ...]", value: Any) -> "dict[str, Any]":
     return value  # type: ignore[no-any-return]
 
 
-def describe(model: Any, path: str, models: "dict[str, Any]") -> None:
+def inference_models() -> "dict[str, Any]":
+    """The fields of the config of `init_inference`, and of its sections; none before 0.7.6."""
+    try:
+        from deepspeed.inference.config import DeepSpeedInferenceConfig
+    except ImportError:
+        return {}
+    models: dict[str, Any] = {}
+    describe(DeepSpeedInferenceConfig, "init_inference", models, by_alias=False)
+    return models
+
+
+def describe(model: Any, path: str, models: "dict[str, Any]", by_alias: bool = True) -> None:
     """The fields of a pydantic model of either major version, and of those inside it."""
     fields = getattr(model, "model_fields", None) or getattr(model, "__fields__", {})
     models[path] = {name: field_of(field) for name, field in fields.items()}
     for name, field in fields.items():
         annotation = getattr(field, "annotation", None) or getattr(field, "outer_type_", None)
         for inner in models_in(annotation):
-            alias = getattr(field, "alias", None)
-            describe(inner, f"{path}.{alias or name}", models)
+            alias = getattr(field, "alias", None) if by_alias else None
+            describe(inner, f"{path}.{alias or name}", models, by_alias)
 
 
 def models_in(annotation: Any) -> "list[Any]":
@@ -212,7 +225,9 @@ def type_of(annotation: Any, bounds: "dict[str, Any]") -> "list[Any]":
 def class_of(annotation: Any, bounds: "dict[str, Any]") -> "list[Any]":
     """A class in that vocabulary: constrained numbers of pydantic 1 are subclasses of int and float."""
     if issubclass(annotation, enum.Enum):
-        return ["enum", *(member.value for member in annotation)]
+        # a dtype is one member with several names
+        words = [word for member in annotation for word in getattr(member, "_all_values", [member.value])]
+        return ["enum", *(word for word in words if isinstance(word, str | int))]
     if annotation is not bool and issubclass(annotation, int | float):
         own = {name: value for name in BOUNDS if (value := getattr(annotation, name, None)) is not None}
         whole = own | bounds
