@@ -7,6 +7,7 @@ from itertools import groupby
 from dsconfig.rules import RULES
 from dsconfig.rules.error_messages import ErrorMessage, known_error_messages
 from pages import markdown
+from pages.rules import APART
 
 LIBRARIES = {
     "deepspeed": "DeepSpeed",
@@ -63,7 +64,8 @@ def _index() -> str:
     ]
     ordered = sorted(known_error_messages(), key=lambda each: (order.index(each.library), each.text.lower()))
     for library, group in groupby(ordered, lambda each: each.library):
-        parts.append(f"## {LIBRARIES[library]}")
+        # Each message has a page, so a search does not need the tables.
+        parts.append(f"## {LIBRARIES[library]} {APART}")
         rows = [(f"[`{_cut(_display_text(each))}`]({each.id}.md)", each.error) for each in group]
         parts.append(markdown.table(("message", "exception"), rows))
     scripts = (f'<script src="../assets/{name}.js" defer></script>' for name in ("checker", "explain"))
