@@ -199,6 +199,7 @@ class FileChecker:
                 for located in () if reports else locate_jobs(document):
                     job = self.options.options_of_file(document.name).job_with_options(located)
                     reports.append(self._complete_report(check(located, job), located, job))
+                reports = _report_once(reports)
             else:
                 reports = [self.fixer.fix_file(name, document)]
         except OSError as error:
@@ -443,3 +444,18 @@ class ProgressLine:
                 yield name
         finally:
             self.clear_line()
+
+
+def _report_once(reports: list[Report]) -> list[Report]:
+    """Drop diagnostics that an earlier job of the same script has already: each job lists those of all commands."""
+    reported: set[tuple[object, ...]] = set()
+    result = []
+    for report in reports:
+        kept = tuple(
+            each
+            for each in report.diagnostics
+            if each.path or (report.name, each.code, each.message, each.location) not in reported
+        )
+        reported.update((report.name, each.code, each.message, each.location) for each in kept)
+        result.append(report if len(kept) == len(report.diagnostics) else report.copy_with(diagnostics=kept))
+    return result

@@ -243,3 +243,14 @@ def test_a_folder_with_nothing_but_a_rejected_launcher(
     )
     assert main(["check", ".", "--output-format", "concise"]) == 1
     assert "run.sh:1:1: DSC843" in capsys.readouterr().out
+
+
+def test_a_command_is_reported_once_for_all_jobs(
+    empty_repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, size in (("a.json", 8), ("b.json", 16)):
+        (empty_repository / name).write_text(json.dumps({"train_batch_size": size}))
+    commands = [f"deepspeed train.py --deepspeed_config {name}\n" for name in ("a.json", "b.json")]
+    (empty_repository / "run.sh").write_text("".join(commands) + "  --lr 1\n")
+    assert main(["check", "run.sh", "--output-format", "concise"]) == 1
+    assert capsys.readouterr().out.count("DSC850") == 1
