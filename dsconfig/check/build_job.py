@@ -233,7 +233,21 @@ def _add_programs_with_config(reader: ConsumerEvidence, config: Document) -> Con
         return reader
     is_program = config.is_in_program
     programs = (config.name,) if is_program else config_references.programs_naming_config(config.name)
-    return reader._replace(facts=reader.facts.complete_from(RunFacts(program_files=programs)))
+    facts = RunFacts(_model_loaded_by_programs(programs, config.name), program_files=programs)
+    return reader._replace(facts=reader.facts.complete_from(facts))
+
+
+def _model_loaded_by_programs(programs: tuple[str, ...], config: str) -> NamedModel | None:
+    """Return the only model that programs load by a constant name, or None."""
+    from dsconfig.launch.memory_arguments_in_code import MODEL, memory_arguments_of_program
+    from dsconfig.launch.training_arguments import is_hub_name
+
+    read = [memory_arguments_of_program(program, config) for program in programs]
+    names = {code.overrides.get(MODEL) for code in read if code.loaded_at}
+    name = names.pop() if len(names) == 1 else None
+    if not isinstance(name, str) or not is_hub_name(name):
+        return None
+    return NamedModel(name, f"which {read[0].loaded_at} loads", "launch file")
 
 
 def _detect_consumer(located: LocatedConfig) -> ConsumerEvidence:

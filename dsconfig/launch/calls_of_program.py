@@ -42,7 +42,6 @@ Kind: TypeAlias = Literal[
     "inference mode",
     "non-reentrant checkpointing",
     "accumulation",
-    "trained model",
     "load before rendezvous",
     "load on one rank first",
     "several models",
@@ -75,6 +74,12 @@ ABOUT_PARALLELISM = re.compile(
 )
 """Pattern of conditions by which a program handles runs with DeepSpeed or with several GPUs separately."""
 _MAX_TEXT = 80
+_TRAINS = frozenset({"initialize", "prepare", "get_peft_model", "prepare_model_for_kbit_training"})
+"""Functions that receive the model that a program trains, beside the trainers."""
+_NO_MODEL = re.compile(
+    r"Tokenizer|Processor|Config|FeatureExtractor|Scheduler|Dataset|Pipeline$", re.IGNORECASE
+)
+"""Pattern of classes whose `from_pretrained` loads no trainable module."""
 MODEL = re.compile(r"model|net$|policy|actor|critic|transformer", re.IGNORECASE)
 _WRAPPERS = frozenset({"initialize", "prepare", "unwrap_model"})
 
@@ -178,6 +183,32 @@ class ProgramCalls:
             scope := self._enclosing_function(node), ast.FunctionDef
         ) and name in _parameter_names(scope)
         return [] if is_parameter or None in values else [value for value in values if value is not None]
+
+    # Models
+    # ----------------------------------------------------------------------------------------------
+
+    def model_load_calls(self) -> Iterator[ast.Call]:
+        """Yield the calls of `from_pretrained` that load a model."""
+        for call in self.calls:
+            if called_function_name(call) == "from_pretrained" and isinstance(call.func, ast.Attribute):
+                owner = last_dotted_name(call.func.value)
+                if owner and not _NO_MODEL.search(owner) and owner not in ("self", "cls"):
+                    yield call
+
+    def is_model_trained(self, call: ast.Call) -> bool:
+        """Return whether a loaded model is passed to a Trainer, to PEFT or to an engine."""
+        parent = self.parents.get(id(call))
+        names = (
+            {last_dotted_name(target) for target in parent.targets}
+            if isinstance(parent, ast.Assign)
+            else set()
+        )
+        return any(
+            last_dotted_name(argument) in names - {""}
+            for other in self.calls
+            if called_function_name(other).endswith("Trainer") or called_function_name(other) in _TRAINS
+            for argument in (*other.args, *(each.value for each in other.keywords))
+        )
 
     # Engines
     # ----------------------------------------------------------------------------------------------

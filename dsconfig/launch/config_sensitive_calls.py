@@ -16,7 +16,6 @@ from dsconfig.launch.calls_of_program import (
 )
 from dsconfig.launch.python.name_bindings import last_dotted_name
 from dsconfig.launch.python.syntax_trees import (
-    argument_at,
     called_function_name,
     keyword_argument,
     literal_value,
@@ -34,16 +33,6 @@ def find_config_sensitive_calls(program: str, launch: str = "") -> tuple[ConfigS
         launch: file that starts the program, or its config; its repository limits which files may be read.
     """
     return _cached_config_sensitive_calls(os.path.abspath(program), launch or program, time_cache_key())
-
-
-def trained_models(programs: tuple[str, ...], launch: str) -> list[ConfigSensitiveCall]:
-    """Return the calls that load a model for training, if the source shows the model's name."""
-    return [
-        use
-        for program in programs
-        for use in find_config_sensitive_calls(program, launch)
-        if use.kind == "trained model"
-    ]
 
 
 @lru_cache(maxsize=16)
@@ -98,7 +87,7 @@ class _ConfigSensitiveCalls(TrainingLoopCalls):
         yield from self._models_loaded_before_arguments()
         yield from self._models_loaded_before_plugin()
         yield from self._models_never_prepared()
-        yield from self._trained_models()
+        yield from self._loads_before_rendezvous()
         yield from self._nested_zero_init_contexts()
         yield from self.risky_generation_calls()
         yield from self.risky_checkpointing_calls()
@@ -111,17 +100,17 @@ class _ConfigSensitiveCalls(TrainingLoopCalls):
     # ----------------------------------------------------------------------------------------------
 
     def _calls_that_load_models(self) -> Iterator[ConfigSensitiveCall]:
-        for call in self._model_load_calls():
+        for call in self.model_load_calls():
             if not self._runs_unless_excluded(call):
                 continue
             spread = self._spreads_model_over_gpus(keyword_argument(call, "device_map"), call)
             if spread is not None:
-                is_trained = spread and self._is_model_trained(call)
+                is_trained = spread and self.is_model_trained(call)
                 yield self._describe_call("spread device map" if is_trained else "device map", call)
             if literal_value(keyword_argument(call, "low_cpu_mem_usage")) is True:
                 yield self._describe_call("low memory load", call)
         quantizing = [call for call in self.calls if called_function_name(call) == "BitsAndBytesConfig"]
-        for call in (*self._model_load_calls(), *quantizing):
+        for call in (*self.model_load_calls(), *quantizing):
             if not self._runs_unless_excluded(call) or any(
                 map(_ABOUT_QUANTIZATION.search, self._enclosing_conditions(call))
             ):
@@ -136,21 +125,6 @@ class _ConfigSensitiveCalls(TrainingLoopCalls):
             ):
                 yield self._describe_call("4-bit weights", call)
 
-    def _is_model_trained(self, call: ast.Call) -> bool:
-        """Return whether a loaded model is passed to a Trainer, to PEFT or to an engine."""
-        parent = self.parents.get(id(call))
-        names = (
-            {last_dotted_name(target) for target in parent.targets}
-            if isinstance(parent, ast.Assign)
-            else set()
-        )
-        return any(
-            last_dotted_name(argument) in names - {""}
-            for other in self.calls
-            if called_function_name(other).endswith("Trainer") or called_function_name(other) in _TRAINS
-            for argument in (*other.args, *(each.value for each in other.keywords))
-        )
-
     def _spreads_model_over_gpus(self, value: ast.expr | None, call: ast.Call) -> bool | None:
         """Return whether a device map spreads the model over several GPUs; None if there may be no device map."""
         if isinstance(value, ast.Name):
@@ -163,16 +137,12 @@ class _ConfigSensitiveCalls(TrainingLoopCalls):
             return value.value in _SPREAD
         return False if isinstance(value, ast.Dict) and value.keys else None
 
-    def _trained_models(self) -> Iterator[ConfigSensitiveCall]:
-        """Yield trained models whose name is a literal, and trained models that are loaded unpartitioned."""
-        for call in self._model_load_calls():
-            name = literal_value(argument_at(call, 0, "pretrained_model_name_or_path"))
-            if isinstance(name, str) and self._is_model_trained(call):
-                yield self._describe_call("trained model", call, name)
+    def _loads_before_rendezvous(self) -> Iterator[ConfigSensitiveCall]:
+        """Yield loads of a model between `HfDeepSpeedConfig` and the rendezvous of the processes."""
         for start in self.calls:
             if called_function_name(start) != "HfDeepSpeedConfig" or self.referenced & _RENDEZVOUS:
                 continue
-            for call in self._model_load_calls():
+            for call in self.model_load_calls():
                 if self._is_after_node(call, start) and self._is_unconditional(call):
                     yield self._describe_call("load before rendezvous", call)
         if _ZERO_INIT_HANDLED.search(self.text) or "OnDevice" in self.referenced:
@@ -181,7 +151,7 @@ class _ConfigSensitiveCalls(TrainingLoopCalls):
             model = keyword_argument(start, "model")
             if not is_deepspeed_initialize(start) or not isinstance(model, ast.Name):
                 continue
-            for call in self._model_load_calls():
+            for call in self.model_load_calls():
                 is_model = (
                     self._is_result_assigned_to(call, model.id) and len(self.values.get(model.id, [])) == 1
                 )
@@ -471,7 +441,7 @@ class _ConfigSensitiveCalls(TrainingLoopCalls):
                 or keyword_argument(start, "deepspeed") is None
             ):
                 continue
-            for call in self._model_load_calls():
+            for call in self.model_load_calls():
                 if (
                     self._is_after_node(start, call)
                     and self._runs_unless_excluded(call)
@@ -504,7 +474,7 @@ class _ConfigSensitiveCalls(TrainingLoopCalls):
             if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "transformers"
             for alias in node.names
         }
-        for call in self._model_load_calls():
+        for call in self.model_load_calls():
             owner = call.func.value if isinstance(call.func, ast.Attribute) else None
             parent = self.parents.get(id(call))
             if not isinstance(parent, ast.Assign) or len(parent.targets) != 1:
@@ -542,7 +512,6 @@ _STARTS_PLUGIN = frozenset(
 _ABOUT_STAGE = re.compile(
     r"zero_?(?:stage|opt|[0-3])|stage|fsdp|deepspeed_plugin|is_deepspeed", re.IGNORECASE
 )
-_TRAINS = frozenset({"initialize", "prepare", "get_peft_model", "prepare_model_for_kbit_training"})
 _RENDEZVOUS = frozenset(
     {
         "init_distributed",

@@ -117,6 +117,7 @@ class LaunchCommand(NamedTuple):
             program_file=self.program_file,
             folder=self.folder,
             launcher=self.launcher,
+            may_have_more_flags=self.may_have_more_flags,
         )
 
 

@@ -84,6 +84,8 @@ class LaunchedJob(NamedTuple):
     """Clause that names the evidence for the consumer in the program."""
     source: Document | None = None
     """The dict of the program from which the config was built, or None if it is not in a file of the repository."""
+    may_have_more_flags: bool = False
+    """Whether the command may pass further flags, which are known only when it runs: `train.py $EXTRA_ARGS`."""
     started_by: str = ""
     """Location of the command that passes the launch file to a program: `run.sh:12`."""
 
@@ -172,6 +174,7 @@ class LaunchedJob(NamedTuple):
     @property
     def job_facts(self) -> RunFacts:
         """The model, adapters, program and parallelism of the job, and the memory of its nodes under Slurm."""
+        from dsconfig.launch.memory_arguments_in_code import memory_arguments_in_code
         from dsconfig.launch.training_arguments import (
             find_model_on_disk,
             is_hub_name,
@@ -181,12 +184,15 @@ class LaunchedJob(NamedTuple):
         )
 
         data = self.launch.value() if self.arguments is None else self.arguments
+        code = memory_arguments_in_code(self)
+        data = code.add_to(data) if isinstance(data, Mapping) else data
         reference = model_name_in_launch_file(data)
         model_path = reference and find_model_on_disk(reference, self.launch.name)
         if reference and not model_path and is_hub_name(reference):
             model_path = reference
         name = self.launch.name if self.launch.name.startswith("<") else relative_path(self.launch.name)
-        model = NamedModel(model_path, f"which {name} names", "launch file") if model_path else None
+        why = (code.loaded_at and f"which {code.loaded_at} loads") or f"which {name} names"
+        model = NamedModel(model_path, why, "launch file") if model_path else None
         host_memory, ranks_per_node = self._memory_and_ranks_of_node()
         return RunFacts(
             model,

@@ -111,10 +111,6 @@ def _value_of_literal_key(value: ast.expr, key: str) -> ast.expr | None:
     )
 
 
-NO_MODEL = re.compile(
-    r"Tokenizer|Processor|Config|FeatureExtractor|Scheduler|Dataset|Pipeline$", re.IGNORECASE
-)
-"""Pattern of classes whose `from_pretrained` loads no trainable module."""
 _RANK_AFTER_RANK = frozenset({"main_process_first", "local_main_process_first"})
 _WITH_REFERENCE_MODEL = frozenset({"DPOTrainer", "KTOTrainer", "BCOTrainer"})
 """TRL trainers that prepare a reference model with the config of the job."""
@@ -137,13 +133,6 @@ _PARTITIONS_WHILE_LOADING = frozenset(
 class ModelHandlingCalls(GenerationCalls):
     """Search for the calls of a program that handle its models."""
 
-    def _model_load_calls(self) -> Iterator[ast.Call]:
-        for call in self.calls:
-            if called_function_name(call) == "from_pretrained" and isinstance(call.func, ast.Attribute):
-                owner = last_dotted_name(call.func.value)
-                if owner and not NO_MODEL.search(owner) and owner not in ("self", "cls"):
-                    yield call
-
     def risky_model_calls(self) -> Iterator[ConfigSensitiveCall]:
         """Yield calls that load, measure or pass on a model in a way that fails with partitioned parameters."""
         yield from self._loads_on_one_rank_first()
@@ -154,7 +143,7 @@ class ModelHandlingCalls(GenerationCalls):
 
     def _loads_on_one_rank_first(self) -> Iterator[ConfigSensitiveCall]:
         from_transformers = self._names_imported_from("transformers")
-        for call in self._model_load_calls():
+        for call in self.model_load_calls():
             owner = call.func.value if isinstance(call.func, ast.Attribute) else None
             if last_dotted_name(owner) not in from_transformers:
                 continue  # Diffusers and others do not partition while they load
@@ -214,7 +203,7 @@ class ModelHandlingCalls(GenerationCalls):
     def _is_model(self, name: str, call: ast.Call) -> bool:
         """Return whether a variable can only hold a model loaded by `from_pretrained`, possibly wrapped by PEFT."""
         values = self._all_values_of_variable(name, call)
-        loads = list(self._model_load_calls())
+        loads = list(self.model_load_calls())
         return bool(values) and all(
             value in loads
             or (isinstance(value, ast.Call) and called_function_name(value) == "get_peft_model")
@@ -227,7 +216,7 @@ class ModelHandlingCalls(GenerationCalls):
             self.referenced | self.strings
         ) & _KNOWS_PARTITIONS or not self.referenced & _PARTITIONS_WHILE_LOADING:
             return
-        if not any(self._may_run(call) for call in self._model_load_calls()):
+        if not any(self._may_run(call) for call in self.model_load_calls()):
             return
         for call in self.calls:
             owner = call.func.value if isinstance(call.func, ast.Attribute) else None

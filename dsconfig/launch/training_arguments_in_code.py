@@ -74,6 +74,8 @@ class _TrainingArgumentsClass(NamedTuple):
     defaults: Mapping[str, Json]
     changed: frozenset[str] = frozenset()
     is_stock: bool = False
+    base: str = ""
+    """Class of Transformers or TRL from which the program derives it, or an empty string."""
 
 
 _Resolved: TypeAlias = "_TrainingArgumentsClass | Literal['open'] | None"
@@ -94,7 +96,7 @@ def program_training_arguments(
         has_all_flags: whether the command certainly has no further flags.
     """
     try:
-        source = _ProgramModules(program_modules(program, launch), version)
+        source = ProgramModules(program_modules(program, launch), version)
         return source.arguments_from_parser(flags) or source.arguments_from_constructor(
             flags if has_all_flags else None
         )
@@ -109,7 +111,7 @@ def training_arguments_without_command(program: str) -> ArgumentsInCode | None:
     """
     trl_version = consumer_version("trl", program)
     try:
-        source = _ProgramModules(program_modules(program, program), trl_version and trl_version[0])
+        source = ProgramModules(program_modules(program, program), trl_version and trl_version[0])
         return (
             None if source.arguments_from_parser({}) is not None else source.arguments_from_constructor(None)
         )
@@ -178,7 +180,7 @@ def accumulation_steps_of_accelerator(
     """
     flag_values = {name: parse_argument_text(value) for name, value in flags.items()}
     try:
-        source = _ProgramModules(program_modules(program, launch), None)
+        source = ProgramModules(program_modules(program, launch), None)
         return source.steps_of_accelerator(flag_values if has_all_flags else None)
     except RecursionError:  # nesting deeper than the interpreter's stack
         return None
@@ -216,7 +218,7 @@ def _has_loop_of_accelerate(parsed_modules: tuple[ParsedModule, ...]) -> bool:
     )
 
 
-class _ProgramModules:
+class ProgramModules:
     """The parsed modules of a program, used to resolve classes and imports."""
 
     def __init__(self, parsed_modules: tuple[ParsedModule, ...], version: str | None) -> None:
@@ -239,11 +241,9 @@ class _ProgramModules:
     def arguments_from_parser(self, flags: Mapping[str, Json]) -> ArgumentsInCode | None:
         """Return the arguments that a parser such as `HfArgumentParser` fills from flags, or None if there is none."""
         classes: list[tuple[str, _TrainingArgumentsClass]] = []
-        for module, call in calls_in_modules(self.modules):
-            if called_function_name(call) in _PARSERS:
-                types = argument_at(call, 0, "dataclass_types")
-                parser_classes = self._argument_classes_of_parser(types, module)
-                classes += [(module.shown_location(call), each) for each in parser_classes]
+        for module, call in self._parser_calls():
+            parser_classes = self._argument_classes_of_parser(argument_at(call, 0, "dataclass_types"), module)
+            classes += [(module.shown_location(call), each) for each in parser_classes]
         if not classes:
             return None
         location, first = classes[0]
@@ -257,14 +257,43 @@ class _ProgramModules:
         with_precision = _add_trl_bf16_default(defaults, flags)
         return ArgumentsInCode(with_precision, changed, is_code=False, has_loop=self.has_loop, why=why)
 
-    def _argument_classes_of_parser(
-        self, types: ast.expr | None, module: ParsedModule
-    ) -> list[_TrainingArgumentsClass]:
+    def parsed_argument_classes(self) -> set[str]:
+        """Return the names of the classes of training arguments that a parser fills from flags."""
+        return {
+            each.base or each.name
+            for module, call in self._parser_calls()
+            for each in self._argument_classes_of_parser(argument_at(call, 0, "dataclass_types"), module)
+        }
+
+    def defaults_of_dataclass_fields(self, names: Collection[str]) -> JsonObject:
+        """Return the constant defaults of the fields in `names` of the program's own dataclasses for its parser."""
+        defaults: JsonObject = {}
+        for module, call in self._parser_calls():
+            types = self._parsed_types(argument_at(call, 0, "dataclass_types"), module)
+            for name in filter(None, map(last_dotted_name, types)):
+                if name not in self.classes:
+                    continue
+                for entry in self.classes[name][1].body:
+                    if isinstance(entry, ast.AnnAssign) and last_dotted_name(entry.target) in names:
+                        value = _dataclass_field_default(entry.value)
+                        if value is not None:
+                            _add_flag_default(defaults, last_dotted_name(entry.target), value)
+        return {name: value for name, value in defaults.items() if value is not None}
+
+    def _parser_calls(self) -> Iterator[tuple[ParsedModule, ast.Call]]:
+        return (each for each in calls_in_modules(self.modules) if called_function_name(each[1]) in _PARSERS)
+
+    def _parsed_types(self, types: ast.expr | None, module: ParsedModule) -> list[ast.expr]:
+        """Return the dataclasses that a parser receives as its first argument."""
         if isinstance(types, ast.Name) and types.id not in self.classes:
             values = list(_values_assigned_to_variable(module, types.id))
             types = values[0] if len(values) == 1 else types
-        nodes = types.elts if isinstance(types, ast.Tuple | ast.List) else [types] if types else []
-        resolved = [self._resolve_class(node, module) for node in nodes]
+        return types.elts if isinstance(types, ast.Tuple | ast.List) else [types] if types else []
+
+    def _argument_classes_of_parser(
+        self, types: ast.expr | None, module: ParsedModule
+    ) -> list[_TrainingArgumentsClass]:
+        resolved = [self._resolve_class(node, module) for node in self._parsed_types(types, module)]
         classes = [each for each in resolved if isinstance(each, _TrainingArgumentsClass)]
         return classes or ([_UNREAD_CLASS] if "open" in resolved else [])
 
@@ -273,12 +302,7 @@ class _ProgramModules:
 
     def arguments_from_constructor(self, flags: Mapping[str, Json] | None) -> ArgumentsInCode | None:
         """Return the arguments that the program sets in code, or None; `flags` is None if the flags are unknown."""
-        built: list[tuple[ParsedModule, _TrainingArgumentsClass, ast.Call]] = []
-        for module, call in calls_in_modules(self.modules):
-            built_class = self._resolve_class(call.func, module)
-            if isinstance(built_class, _TrainingArgumentsClass):
-                built.append((module, built_class, call))
-        built = [each for each in built if keyword_argument(each[2], "deepspeed") is not None] or built
+        built = self._constructor_calls()
         if not built:
             return None
         defaults = _values_in_common([self._arguments_of_constructor_call(*each, flags) for each in built])
@@ -304,11 +328,27 @@ class _ProgramModules:
             if called_function_name(call) == "Accelerator":
                 value = keyword_argument(call, _STEPS)
                 is_open = any(each.arg in (None, "gradient_accumulation_plugin") for each in call.keywords)
-                number = 1 if value is None else self._evaluate_argument(module, value, flags)
+                number = 1 if value is None else self.evaluate_argument(module, value, flags)
                 steps.add(number if type(number) is int and not is_open else None)
         # Without a visible call, the flag of that name is all there is.
         number = (steps or {(flags or {}).get(_STEPS)}).pop() if len(steps) < 2 else None
         return number if type(number) is int else None
+
+    def training_argument_calls(self) -> list[tuple[ParsedModule, str, ast.Call]]:
+        """Return the calls that build training arguments, each with its module and the library's class."""
+        return [
+            (module, built_class.base or built_class.name, call)
+            for module, built_class, call in self._constructor_calls()
+        ]
+
+    def _constructor_calls(self) -> list[tuple[ParsedModule, _TrainingArgumentsClass, ast.Call]]:
+        """Return the calls that build training arguments, or only those that pass `deepspeed` if there are any."""
+        built: list[tuple[ParsedModule, _TrainingArgumentsClass, ast.Call]] = []
+        for module, call in calls_in_modules(self.modules):
+            built_class = self._resolve_class(call.func, module)
+            if isinstance(built_class, _TrainingArgumentsClass):
+                built.append((module, built_class, call))
+        return [each for each in built if keyword_argument(each[2], "deepspeed") is not None] or built
 
     def _arguments_of_constructor_call(
         self,
@@ -330,12 +370,12 @@ class _ProgramModules:
     ) -> JsonObject:
         """Return the values of the keyword arguments in `names`; None marks a value known only at run time."""
         return {
-            each.arg: self._evaluate_argument(module, each.value, flags)
+            each.arg: self.evaluate_argument(module, each.value, flags)
             for each in call.keywords
             if each.arg is not None and each.arg in names
         }
 
-    def _evaluate_argument(
+    def evaluate_argument(
         self, module: ParsedModule, node: ast.expr, flags: Mapping[str, Json] | None
     ) -> Json:
         """Return an argument's constant or flag value, or None if it is known only at run time."""
@@ -402,7 +442,7 @@ class _ProgramModules:
                         defaults[last_dotted_name(target)] = _dataclass_field_default(entry.value)
             elif isinstance(entry, ast.FunctionDef):
                 changed.update(_attributes_set_on_self(entry))
-        return _TrainingArgumentsClass(node.name, defaults, frozenset(changed))
+        return _TrainingArgumentsClass(node.name, defaults, frozenset(changed), base=base.base or base.name)
 
 
 def _imported_names(module: ParsedModule) -> Iterator[tuple[str, tuple[str, str]]]:

@@ -13,10 +13,22 @@ from dsconfig.core.json_types import value_at_dotted_path
 from dsconfig.document import read_file
 from dsconfig.job.consumers.accelerate_launch_file import deepspeed_block, is_launch_file
 from dsconfig.job.consumers.consumer_versions import split_consumer_spec, version_tuple
+from dsconfig.job.consumers.training_args import (
+    TRL_CHECKPOINTS_SINCE,
+    is_trl_config_class,
+    trl_memory_defaults,
+)
 from dsconfig.job.model_config_json import is_model_outside_repository
 from dsconfig.launch.config_references import launch_files_naming_config
 from dsconfig.launch.find_jobs import job_of_launch_file, jobs_giving_arguments, jobs_naming_config
 from dsconfig.launch.launcher_call import ALLOCATOR_VARIABLES
+from dsconfig.launch.memory_arguments_in_code import (
+    ADAPTERS,
+    CHECKPOINTING,
+    QUANTIZATION,
+    TRL_METHODS,
+    memory_arguments_in_code,
+)
 from dsconfig.launch.requirements import consumer_version
 from dsconfig.launch.training_arguments import (
     ADAPTER_PROGRAMS,
@@ -370,6 +382,10 @@ class LaunchSettings(NamedTuple):
     """Inputs that neither the user nor the launch file gives."""
     expandable_segments: bool = False
     """Whether the environment sets `expandable_segments` for torch's allocator."""
+    program: str = ""
+    """Program whose code gives some of the settings, as shown in messages."""
+    is_checkpointing_unknown: bool = False
+    """Whether the job decides only at run time if it checkpoints activations."""
 
 
 def launch_settings(document: Document, reader: ConsumerEvidence) -> LaunchSettings:
@@ -381,6 +397,9 @@ def launch_settings(document: Document, reader: ConsumerEvidence) -> LaunchSetti
     """
     job = job_of_launch_file(document)
     jobs = jobs_giving_arguments(reader, document.name) if job is None else [job]
+    programs = reader.facts.program_files
+    if not jobs and len(programs) == 1 and (job_of_program := job_of_launch_file(read_file(programs[0]))):
+        jobs = [job_of_program]
     settings = list(map(_settings_of, jobs))
     agreed = settings[0] if len({item._replace(name="") for item in settings}) == 1 else LaunchSettings()
     return agreed._replace(
@@ -414,11 +433,20 @@ def _accelerate_launch_files(name: str) -> Iterator[JsonObject]:
 
 
 def _settings_of(job: LaunchedJob) -> LaunchSettings:
-    data = job.launch.value() if job.arguments is None else job.arguments
-    if not isinstance(data, Mapping):
+    flags = job.launch.value() if job.arguments is None else job.arguments
+    if not isinstance(flags, Mapping):
         return LaunchSettings()
     program, launch = job.format.name, job.launch.name
     name = launch if launch.startswith("<") else relative_path(launch)
+    code = memory_arguments_in_code(job)
+    data = code.add_to(flags)
+    if code.trainer and not data.keys() & set(METHODS):
+        data[METHODS[1]] = TRL_METHODS[code.trainer]
+    trl_class = code.trl_class if is_trl_config_class(code.trl_class) else ""
+    assumed_defaults = tuple[UnmodeledSetting, ...]()
+    if program == "TRL" or trl_class:
+        trl_class = trl_class or _TRL_CLASSES.get(str(flags.get("SCRIPT")), "")
+        data, assumed_defaults = _add_trl_defaults(data, trl_class, launch, code.unknown)
     length = next(
         (
             size
@@ -432,9 +460,9 @@ def _settings_of(job: LaunchedJob) -> LaunchSettings:
     words = (data.get(key) for key in ("flash_attn", "attn_implementation", "attn_impl"))
     attention = next((ATTENTION[word] for word in words if isinstance(word, str) and word in ATTENTION), None)
     selected = selected_method(data)
-    kernels = requested_kernels(data, selected.trainer, program)
+    kernels = requested_kernels(data, selected.trainer, "TRL" if trl_class else program)
     assumed_loss = tuple[UnmodeledSetting, ...]()
-    if program == "TRL":
+    if program == "TRL" or trl_class:
         trl_version = consumer_version("trl", launch)
         kernels, assumed_loss = add_default_loss_of_trl(
             kernels, data, selected.trainer, trl_version and trl_version[0]
@@ -448,23 +476,63 @@ def _settings_of(job: LaunchedJob) -> LaunchSettings:
         attention,
         adapter,
         _checkpoints_reentrant(data, program, launch),
-        tuple(unmodeled_arguments(data, f" in {name}", adapter)),
+        (*unmodeled_arguments(data, f" in {name}", adapter), *_settings_decided_at_run_time(code.unknown)),
         trainer_optimizer(data),
         tuple(unmodeled_optimizer(data, f" in {name}")),
         kernels=kernels,
-        assumed_inputs=assumed_loss,
-        method=selected._replace(casts_logits=_casts_logits(program, launch)),
+        assumed_inputs=(*assumed_loss, *assumed_defaults),
+        method=selected._replace(casts_logits=_casts_logits(program, launch, uses_trl=bool(trl_class))),
         quantization=requested_quantization(data),
         composite=composite_training(data, program),
         packing=packs_sequences(data),
         expandable_segments=_has_expandable_segments(data),
+        program=code.shown_program,
+        is_checkpointing_unknown=CHECKPOINTING in code.unknown
+        or ((job.may_have_more_flags or code.are_flags_unknown) and CHECKPOINTING not in data),
     )
 
 
-def _casts_logits(program: str, launch: str) -> bool:
+def _casts_logits(program: str, launch: str, *, uses_trl: bool) -> bool:
     """Return whether DPO casts all logits to fp32 (`concatenated_forward`)."""
-    version = consumer_version("trl", launch) if program == "TRL" else None
+    version = consumer_version("trl", launch) if program == "TRL" or uses_trl else None
     return program == "LLaMA-Factory" or (version is not None and version_tuple(version[0]) < (0, 7, 5))
+
+
+_TRL_CLASSES = {
+    "dpo": "DPOConfig",
+    "grpo": "GRPOConfig",
+    "kto": "KTOConfig",
+    "reward": "RewardConfig",
+    "rloo": "RLOOConfig",
+    "sft": "SFTConfig",
+}
+"""Class of training arguments of each `trl` command (trl scripts/*.py)."""
+
+
+def _add_trl_defaults(
+    data: JsonObject, trl_class: str, launch: str, unknown: Mapping[str, str]
+) -> tuple[JsonObject, tuple[UnmodeledSetting, ...]]:
+    """Add the defaults of TRL that decide memory, and the input that would decide them if its version is unknown."""
+    found = consumer_version("trl", launch)
+    defaults = trl_memory_defaults(trl_class, found and found[0])
+    defaults = {key: value for key, value in defaults.items() if key not in unknown}
+    if any(key in data for key in LENGTH):
+        defaults.pop("max_length", None)
+    text = f"before {TRL_CHECKPOINTS_SINCE}, activations are not checkpointed by default"
+    depends = found is None and CHECKPOINTING in defaults.keys() - data.keys()
+    setting = UnmodeledSetting("the version of TRL", text, raises=_RANK, terms=_ACTIVATIONS)
+    return {**defaults, **data}, (setting,) * depends
+
+
+def _settings_decided_at_run_time(unknown: Mapping[str, str]) -> Iterator[UnmodeledSetting]:
+    """Yield the settings that the code of the program decides only at run time, by their locations."""
+    if (place := unknown.get(ADAPTERS)) is not None:
+        text = "its adapters are known only at run time; pass `--lora`"
+        yield UnmodeledSetting(place, text, lowers=_BOTH)
+    quantized = next((unknown[key] for key in (QUANTIZATION, "load_in_8bit") if key in unknown), None)
+    if quantized is not None:
+        text = "whether the weights are quantized is known only at run time; pass `--quantize`"
+        yield UnmodeledSetting(quantized, text, lowers=_RANK)
 
 
 def _has_expandable_segments(data: Mapping[str, Json]) -> bool:

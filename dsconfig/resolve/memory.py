@@ -378,7 +378,7 @@ def estimate_request(document: Document, options: MemoryOptions) -> EstimateRequ
                 gives_length=gives_length,
                 gives_checkpointing=options.checkpointing is not None
                 or launch.gradient_checkpointing is not None
-                or bool(launch.name)
+                or (bool(launch.name) and not launch.is_checkpointing_unknown)
                 or "gradient_checkpointing" in arguments,
             ),
         ),
@@ -570,7 +570,8 @@ def _assumptions(question: EstimateRequest) -> list[str]:
     if not NUMBERS[first] <= NUMBERS[question.run.release] <= NUMBERS[last]:
         lines.append(f"DeepSpeed {question.run.release} was not measured; {first} to {last} were")
     if launch.name:
-        lines.append(f"settings that are not given come from {launch.name}")
+        places = dict.fromkeys(filter(None, (launch.name, launch.program)))
+        lines.append(f"settings that are not given come from {' and '.join(places)}")
     if micro_batch.adapter is not None:
         linear_names = weights_of(question.arch, micro_batch.itemsize, micro_batch.autocast).linear_names
         targets = micro_batch.adapter.targets

@@ -64,22 +64,7 @@ def parameter_count_if_known(ctx: Context) -> int | None:
 
 def has_model(ctx: Context) -> bool:
     """Return whether the job names a model, without reading it."""
-    return ctx.facts.model is not None or (
-        bool(ctx.facts.program_files) and ctx.cached(_model_of_program) is not None
-    )
-
-
-def _model_of_program(ctx: Context) -> Named | None:
-    """Return the only model that a program trains and loads by a literal name, or None."""
-    from dsconfig.launch.config_sensitive_calls import trained_models
-    from dsconfig.launch.training_arguments import is_hub_name
-
-    uses = trained_models(ctx.facts.program_files, ctx.document.name)
-    names = {use.value for use in uses}
-    name = names.pop() if len(names) == 1 else None
-    if not isinstance(name, str) or not is_hub_name(name):
-        return None
-    return Named(name, f"which {uses[0].location} loads", "launch file")
+    return ctx.facts.model is not None
 
 
 def trained_model(ctx: Context) -> TrainedModel:
@@ -150,7 +135,7 @@ def parameter_count(ctx: Context) -> int:
 
 
 def _find_model(ctx: Context) -> TrainedModel | None:
-    named = ctx.facts.model or ctx.cached(_model_of_program)
+    named = ctx.facts.model
     if named is None:
         return None
     try:

@@ -232,5 +232,23 @@ def trl_defaults(name: str, version: str | None) -> JsonObject:
     return defaults
 
 
+TRL_CHECKPOINTS_SINCE = "0.22"
+"""Version of TRL since which `gradient_checkpointing` is on by default (trl trainer/*_config.py)."""
+_MAX_LENGTH_SINCE: Mapping[str, str] = {
+    "SFTConfig": "0.15",
+    **dict.fromkeys(("CPOConfig", "DPOConfig", "KTOConfig", "ORPOConfig", "RewardConfig"), "0.14"),
+}
+"""Version of TRL since which sequences are cut at `_MAX_LENGTH` tokens by default, by class."""
+_MAX_LENGTH = 1024
+
+
+def trl_memory_defaults(name: str, version: str | None) -> JsonObject:
+    """Return the defaults of a TRL class that decide memory; `version` None is the newest."""
+    name = _BASE_CLASSES.get(name, name)
+    since = _MAX_LENGTH_SINCE.get(name)
+    defaults: JsonObject = {"gradient_checkpointing": _is_version_since(version, TRL_CHECKPOINTS_SINCE)}
+    return defaults | ({"max_length": _MAX_LENGTH} if since and _is_version_since(version, since) else {})
+
+
 def _is_version_since(version: str | None, since: str) -> bool:
     return version is None or version_tuple(version) >= version_tuple(since)
