@@ -15,7 +15,8 @@ from dsconfig.document.config_file_names import is_notebook_name
 from dsconfig.job.consumers import INFERENCE
 from dsconfig.launch.config_source import parse_passed_config
 from dsconfig.launch.launch_commands import names_other_config
-from dsconfig.launch.launched_job import PROGRAM, PROGRAM_FILE, LaunchedJob
+from dsconfig.launch.launch_file_formats import PROGRAM_FILE
+from dsconfig.launch.launched_job import PROGRAM, LaunchedJob
 from dsconfig.launch.program_text import MAX_SIZE, read_program_text
 from dsconfig.launch.python.calls_receiving_dict import consumer_of_argument
 from dsconfig.launch.python.constant_expressions import ConstantEvaluator

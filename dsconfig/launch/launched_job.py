@@ -20,7 +20,7 @@ from dsconfig.job.consumers.consumer import consumer_from_spec
 from dsconfig.job.consumers.consumer_versions import version_includes_change
 from dsconfig.job.detect_consumer import ConsumerEvidence, LaunchArguments
 from dsconfig.job.job_facts import NamedModel, RunFacts
-from dsconfig.launch.launch_file_formats import SCRIPT, LaunchFileFormat
+from dsconfig.launch.launch_file_formats import PROGRAM_FILE, LaunchFileFormat
 from dsconfig.launch.launcher_call import LauncherCall
 from dsconfig.launch.process_count import ProcessCount
 from dsconfig.launch.repository_files import PathLookup, is_preset_name, resolve_written_path
@@ -30,10 +30,6 @@ PROGRAM = "program"
 
 HYDRA = "hydra"
 """Value of `LaunchFileFormat.builds` for a job whose config Hydra composes from files and overrides."""
-PROGRAM_FILE = SCRIPT._replace(name="Python", commands=(), source="")
-"""Format of a Python program that passes the path of its config to a consumer; the key of its jobs is the function
-that receives the path.
-"""
 
 
 class LaunchedJob(NamedTuple):

@@ -12,8 +12,7 @@ from dsconfig.core.file_access import relative_path
 from dsconfig.core.json_types import Json, JsonObject, NamedTuple
 from dsconfig.document.config_file_names import is_python_name
 from dsconfig.launch.calls_of_program import ProgramCalls
-from dsconfig.launch.launch_file_formats import SCRIPT
-from dsconfig.launch.launched_job import PROGRAM_FILE
+from dsconfig.launch.launch_file_formats import PROGRAM_FILE, SCRIPT
 from dsconfig.launch.python.name_bindings import last_dotted_name
 from dsconfig.launch.python.syntax_trees import (
     argument_at,
@@ -23,12 +22,8 @@ from dsconfig.launch.python.syntax_trees import (
 )
 from dsconfig.launch.repository_files import resolve_written_path, time_cache_key
 from dsconfig.launch.requirements import consumer_version
-from dsconfig.launch.training_arguments import MODEL_KEYS
+from dsconfig.launch.training_arguments import MODEL_KEYS, HasArguments
 from dsconfig.launch.training_arguments_in_code import ProgramModules
-
-TYPE_CHECKING = False  # importing typing for it would cost 2 ms
-if TYPE_CHECKING:
-    from dsconfig.launch.launched_job import LaunchedJob
 
 MODEL, CHECKPOINTING, ADAPTERS, QUANTIZATION = (
     MODEL_KEYS[0],
@@ -127,7 +122,7 @@ class MemoryArgumentsInCode(NamedTuple):
 NOTHING_IN_CODE = MemoryArgumentsInCode({}, {}, {})
 
 
-def memory_arguments_in_code(job: LaunchedJob) -> MemoryArgumentsInCode:
+def memory_arguments_in_code(job: HasArguments) -> MemoryArgumentsInCode:
     """Return the settings of a job's program that decide its memory; only constants and flags are evaluated."""
     if job.format.name not in _READ or not job.program_file:
         return NOTHING_IN_CODE

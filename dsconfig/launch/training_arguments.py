@@ -306,6 +306,10 @@ class HasArguments(Protocol):
     def folder(self) -> str:
         """Directory that the script has entered with `cd`."""
 
+    @property
+    def may_have_more_flags(self) -> bool:
+        """Whether the command may pass further flags, which are known only when it runs."""
+
 
 class ParallelDegreeArgument(NamedTuple):
     """An argument that sets a degree of parallelism, with its effect on the batch size (see `ParallelDegree`)."""

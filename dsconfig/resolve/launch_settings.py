@@ -513,13 +513,13 @@ def _add_trl_defaults(
     data: JsonObject, trl_class: str, launch: str, unknown: Mapping[str, str]
 ) -> tuple[JsonObject, tuple[UnmodeledSetting, ...]]:
     """Add the defaults of TRL that decide memory, and the input that would decide them if its version is unknown."""
-    found = consumer_version("trl", launch)
-    defaults = trl_memory_defaults(trl_class, found and found[0])
+    version = consumer_version("trl", launch)
+    defaults = trl_memory_defaults(trl_class, version and version[0])
     defaults = {key: value for key, value in defaults.items() if key not in unknown}
     if any(key in data for key in LENGTH):
         defaults.pop("max_length", None)
     text = f"before {TRL_CHECKPOINTS_SINCE}, activations are not checkpointed by default"
-    depends = found is None and CHECKPOINTING in defaults.keys() - data.keys()
+    depends = version is None and CHECKPOINTING in defaults.keys() - data.keys()
     setting = UnmodeledSetting("the version of TRL", text, raises=_RANK, terms=_ACTIVATIONS)
     return {**defaults, **data}, (setting,) * depends
 

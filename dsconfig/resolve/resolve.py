@@ -26,8 +26,8 @@ from dsconfig.document import Document
 from dsconfig.document.located_tree import unknown_paths, without_unknown
 from dsconfig.job.consumers.autofill import AssumedArguments, AutofillState
 from dsconfig.launch.config_source import ConfigSource
-from dsconfig.launch.launch_file_formats import SCRIPT
-from dsconfig.launch.launched_job import HYDRA, PROGRAM, PROGRAM_FILE
+from dsconfig.launch.launch_file_formats import PROGRAM_FILE, SCRIPT
+from dsconfig.launch.launched_job import HYDRA, PROGRAM
 from dsconfig.launch.locate_configs_of_jobs import read_config_of_job
 from dsconfig.launch.located_config import LocatedConfig, locate_config
 from dsconfig.render.report_protocols import JobSummary
