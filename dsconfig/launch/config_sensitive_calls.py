@@ -457,7 +457,7 @@ class _ConfigSensitiveCalls(TrainingLoopCalls):
             if called_function_name(call) in _STARTS_PLUGIN
             or called_function_name(call).endswith("TrainingArguments")
         ]
-        for call in self._model_load_calls():
+        for call in self.model_load_calls():
             is_first = any(self._is_after_node(start, call) for start in starts)
             if is_first and not any(self._is_after_node(call, start) for start in starts):
                 yield self._describe_call("model before plugin", call)

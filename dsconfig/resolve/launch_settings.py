@@ -13,11 +13,7 @@ from dsconfig.core.json_types import value_at_dotted_path
 from dsconfig.document import read_file
 from dsconfig.job.consumers.accelerate_launch_file import deepspeed_block, is_launch_file
 from dsconfig.job.consumers.consumer_versions import split_consumer_spec, version_tuple
-from dsconfig.job.consumers.training_args import (
-    TRL_CHECKPOINTS_SINCE,
-    is_trl_config_class,
-    trl_memory_defaults,
-)
+from dsconfig.job.consumers.training_args import is_trl_config_class
 from dsconfig.job.model_config_json import is_model_outside_repository
 from dsconfig.launch.config_references import launch_files_naming_config
 from dsconfig.launch.find_jobs import job_of_launch_file, jobs_giving_arguments, jobs_naming_config
@@ -54,6 +50,8 @@ from dsconfig.memory import (
 from dsconfig.resolve.composite_training import CompositeTraining, composite_training
 from dsconfig.resolve.model_source import parse_lora_settings, split_module_names
 from dsconfig.resolve.training_features import (
+    TRL_CLASSES,
+    add_default_arguments_of_trl,
     add_default_loss_of_trl,
     packs_sequences,
     requested_kernels,
@@ -445,8 +443,11 @@ def _settings_of(job: LaunchedJob) -> LaunchSettings:
     trl_class = code.trl_class if is_trl_config_class(code.trl_class) else ""
     assumed_defaults = tuple[UnmodeledSetting, ...]()
     if program == "TRL" or trl_class:
-        trl_class = trl_class or _TRL_CLASSES.get(str(flags.get("SCRIPT")), "")
-        data, assumed_defaults = _add_trl_defaults(data, trl_class, launch, code.unknown)
+        trl_class = trl_class or TRL_CLASSES.get(str(flags.get("SCRIPT")), "")
+        version = consumer_version("trl", launch)
+        data, assumed_defaults = add_default_arguments_of_trl(
+            data, trl_class, version and version[0], {*code.unknown, *(key for key in LENGTH if key in data)}
+        )
     length = next(
         (
             size
@@ -496,32 +497,6 @@ def _casts_logits(program: str, launch: str, *, uses_trl: bool) -> bool:
     """Return whether DPO casts all logits to fp32 (`concatenated_forward`)."""
     version = consumer_version("trl", launch) if program == "TRL" or uses_trl else None
     return program == "LLaMA-Factory" or (version is not None and version_tuple(version[0]) < (0, 7, 5))
-
-
-_TRL_CLASSES = {
-    "dpo": "DPOConfig",
-    "grpo": "GRPOConfig",
-    "kto": "KTOConfig",
-    "reward": "RewardConfig",
-    "rloo": "RLOOConfig",
-    "sft": "SFTConfig",
-}
-"""Class of training arguments of each `trl` command (trl scripts/*.py)."""
-
-
-def _add_trl_defaults(
-    data: JsonObject, trl_class: str, launch: str, unknown: Mapping[str, str]
-) -> tuple[JsonObject, tuple[UnmodeledSetting, ...]]:
-    """Add the defaults of TRL that decide memory, and the input that would decide them if its version is unknown."""
-    version = consumer_version("trl", launch)
-    defaults = trl_memory_defaults(trl_class, version and version[0])
-    defaults = {key: value for key, value in defaults.items() if key not in unknown}
-    if any(key in data for key in LENGTH):
-        defaults.pop("max_length", None)
-    text = f"before {TRL_CHECKPOINTS_SINCE}, activations are not checkpointed by default"
-    depends = version is None and CHECKPOINTING in defaults.keys() - data.keys()
-    setting = UnmodeledSetting("the version of TRL", text, raises=_RANK, terms=_ACTIVATIONS)
-    return {**defaults, **data}, (setting,) * depends
 
 
 def _settings_decided_at_run_time(unknown: Mapping[str, str]) -> Iterator[UnmodeledSetting]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, cast
 
 from dsconfig.job.consumers.consumer_versions import split_consumer_spec, version_tuple
+from dsconfig.job.consumers.training_args import TRL_CHECKPOINTS_SINCE, trl_memory_defaults
 from dsconfig.launch.training_arguments import parse_argument_text
 from dsconfig.memory import (
     ACTIVATION_TERMS,
@@ -24,7 +25,7 @@ from dsconfig.memory import (
 )
 
 if TYPE_CHECKING:
-    from dsconfig.core.json_types import Json
+    from dsconfig.core.json_types import Json, JsonObject
     from dsconfig.memory import Architecture, Loss, MicroBatch
 
 # Losses and kernels.
@@ -128,6 +129,39 @@ def add_default_loss_of_trl(
     is_explicit = name == "sft" and data.get("loss_type") == "nll" and version_tuple(version) < (1, 15)
     chunks = version_tuple(version) >= since and not is_explicit
     return (kernels._replace(loss="chunked") if chunks else kernels), ()
+
+
+TRL_CLASSES = {
+    "dpo": "DPOConfig",
+    "grpo": "GRPOConfig",
+    "kto": "KTOConfig",
+    "reward": "RewardConfig",
+    "rloo": "RLOOConfig",
+    "sft": "SFTConfig",
+}
+"""Class of training arguments of each `trl` command (trl scripts/*.py)."""
+
+
+def add_default_arguments_of_trl(
+    data: Mapping[str, Json], trl_class: str, version: str | None, given: Collection[str]
+) -> tuple[JsonObject, tuple[UnmodeledSetting, ...]]:
+    """Add the defaults of TRL that decide memory, and the setting that would decide them if unknown.
+
+    `version` is that of TRL, None if unknown. `given` are arguments that the job sets, to whatever value.
+    """
+    defaults = trl_memory_defaults(trl_class, version)
+    if not _LENGTHS_OF_TRL.isdisjoint(given):
+        defaults.pop("max_length", None)
+    defaults = {key: value for key, value in defaults.items() if key not in given and key not in data}
+    if version is not None or "gradient_checkpointing" not in defaults:
+        return {**defaults, **data}, ()
+    text = f"before {TRL_CHECKPOINTS_SINCE}, activations are not checkpointed by default"
+    raised = UnmodeledSetting("the version of TRL", text, raises=frozenset((RANK,)), terms=ACTIVATION_TERMS)
+    return {**defaults, **data}, (raised,)
+
+
+_LENGTHS_OF_TRL = frozenset({"max_length", "max_seq_length"})
+"""Arguments of TRL with the maximum length of a sequence, by version."""
 
 
 MODELED = (
