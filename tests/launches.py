@@ -57,6 +57,18 @@ JOBS: dict[str, dict[str, Any]] = {
         "pipelines": {"default": [{"step": {"script": ["deepspeed t.py --deepspeed_config ds/z.json"]}}]}
     },
     "Buildkite": {"steps": [{"label": "train", "command": "deepspeed t.py --deepspeed_config ds/z.json"}]},
+    "Travis CI": {"language": "python", "script": ["deepspeed t.py --deepspeed_config ds/z.json"]},
+    "Visual Studio Code": {
+        "version": "0.2.0",
+        "configurations": [
+            {
+                "type": "debugpy",
+                "request": "launch",
+                "module": "deepspeed",
+                "args": ["t.py", "--deepspeed_config", "ds/z.json"],
+            }
+        ],
+    },
     "DVC": {"stages": {"train": {"cmd": "deepspeed t.py --deepspeed_config ds/z.json", "deps": ["t.py"]}}},
     "Task": {"version": "3", "tasks": {"train": {"cmds": ["deepspeed t.py --deepspeed_config ds/z.json"]}}},
     "Azure ML": {

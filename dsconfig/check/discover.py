@@ -110,6 +110,8 @@ _HIDDEN_LAUNCHES = frozenset(
         ".azure-pipelines.yml",
         ".justfile",
         ".buildkite",
+        ".travis.yml",
+        ".vscode",
     }
 )
 """Hidden files and directories with commands that may start jobs."""
@@ -223,13 +225,8 @@ def host_kind(path: str) -> str:
 
 
 _WORKFLOWS = (
-    "GitHub Actions",
-    "GitLab CI",
-    "Azure Pipelines",
-    "CircleCI",
-    "Bitbucket Pipelines",
-    "Buildkite",
-)
+    "GitHub Actions", "GitLab CI", "Azure Pipelines", "CircleCI", "Bitbucket Pipelines", "Buildkite", "Travis CI",
+)  # fmt: skip
 
 
 def is_config_file(path: str) -> bool:

@@ -45,7 +45,7 @@ from dsconfig.launch.launch_file_formats import (
 )
 from dsconfig.launch.launched_job import PROGRAM, LaunchedJob, decode_config_argument
 from dsconfig.launch.manifest_commands import (
-    commands_of,
+    commands_of_section,
     expand_azure_inputs,
     extract_shell_commands,
     manifest_environment_variables,
@@ -226,7 +226,7 @@ def _read_script(
         text = "\n".join(
             line
             for value in commands_in_file(launch_format, data)
-            for line in commands_of(value, lists_commands=launch_format.lists_commands)
+            for line in commands_of_section(launch_format, value)
         )
         text = expand_azure_inputs(text, data, budget)
     except BudgetExceededError:

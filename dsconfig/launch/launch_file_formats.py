@@ -101,6 +101,8 @@ class LaunchFileFormat(NamedTuple):
 # One row per format. Accelerate's own launch file has a module of its own:
 # `dsconfig.job.consumers.accelerate_launch_file`.
 _GATHER = "zero_optimization.gather_16bit_weights_on_model_save"
+_GITLAB_KEYS = ("stages", "image", "variables", "default", "before_script", "include", "workflow", "cache")
+DEBUGGER = "Visual Studio Code"
 _STAGES = "stage=pt|sft|rm|ppo|dpo|kto"
 FORMATS: tuple[LaunchFileFormat, ...] = (
     LaunchFileFormat(
@@ -340,19 +342,7 @@ FORMATS: tuple[LaunchFileFormat, ...] = (
     LaunchFileFormat(
         "GitLab CI",
         "deepspeed",
-        signs=tuple(
-            (key, "*.script")
-            for key in (
-                "stages",
-                "image",
-                "variables",
-                "default",
-                "before_script",
-                "include",
-                "workflow",
-                "cache",
-            )
-        ),
+        signs=tuple((key, "*.script") for key in _GITLAB_KEYS),
         config=(),
         source="GitLab CI/CD YAML syntax, script, before_script, after_script",
         commands=("*",),
@@ -376,6 +366,28 @@ FORMATS: tuple[LaunchFileFormat, ...] = (
         source="CircleCI configuration reference, jobs.<job_name>.steps.run",
         commands=("jobs", "commands"),
         lists_commands=True,
+    ),
+    LaunchFileFormat(
+        "Travis CI",
+        "deepspeed",
+        signs=(
+            ("script", "language"),
+            ("script", "dist"),
+            ("before_script", "language"),
+            ("jobs.include", "language"),
+        ),
+        config=(),
+        source="Travis CI build config reference, script",
+        commands=("before_script", "script", "jobs", "matrix"),
+        lists_commands=True,
+    ),
+    LaunchFileFormat(
+        DEBUGGER,
+        "deepspeed",
+        signs=(("version", "configurations.*.request"),),
+        config=(),
+        source="vscode-python-debugger package.json, contributes.debuggers",
+        commands=("configurations",),
     ),
     LaunchFileFormat(
         "Bitbucket Pipelines",
@@ -527,13 +539,10 @@ def _format_of_argument_section(data: Mapping[str, Json]) -> LaunchFileFormat | 
 
     Programs with a file of their own pass such a section on: `TrainingArguments(**config.training_args)`.
     """
-    sections = [
-        key
-        for key, value in data.items()
-        if isinstance(value, dict) and "deepspeed" in value and isinstance(value["deepspeed"], str)
-    ]
+    values = {key: each for key, each in data.items() if isinstance(each, dict)}
+    sections = [key for key, each in values.items() if isinstance(each.get("deepspeed"), str)]
     trainer = FORMATS[-1]
-    if len(sections) != 1 or not matches_format(trainer, {**data[sections[0]]}):
+    if len(sections) != 1 or not matches_format(trainer, values[sections[0]]):
         return None
     return trainer._replace(config=(f"{sections[0]}.deepspeed",), arguments_key=sections[0])
 

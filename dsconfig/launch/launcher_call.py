@@ -92,17 +92,23 @@ def _find_launcher(words: tuple[str, ...]) -> tuple[str, int] | None:
             return base, at + 1
         if base == ACCELERATE and words[at + 1 : at + 2] == ("launch",):
             return ACCELERATE, at + 2
-        if word == "-m" and words[at + 1 : at + 2] in (
-            ("torch.distributed.run",),
-            ("torch.distributed.launch",),
-        ):
-            return TORCHRUN, at + 2
+        if word == "-m" and (launcher := _LAUNCHER_MODULES.get("".join(words[at + 1 : at + 2]))):
+            return launcher, at + 2
         if base.endswith(".py"):
             return (PYTHON, at) if starts_one_python(words[:at]) else None
         if word == "-m" and starts_one_python(words[:at]):
             module = words[at + 1] if at + 1 < len(words) else ""
             return None if module.partition(".")[0] in _LAUNCHER_PACKAGES else (PYTHON, at + 1)
     return None
+
+
+_LAUNCHER_MODULES = {
+    "torch.distributed.run": TORCHRUN,
+    "torch.distributed.launch": TORCHRUN,
+    "deepspeed.launcher.runner": DEEPSPEED,
+    "accelerate.commands.launch": ACCELERATE,
+}
+"""Modules behind `python -m`, each with the launcher that it is."""
 
 
 def starts_one_python(words: tuple[str, ...]) -> bool:

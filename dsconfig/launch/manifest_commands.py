@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 
 from dsconfig.core.json_types import Json, value_at_dotted_path
-from dsconfig.launch.launch_file_formats import JUSTFILES, LaunchFileFormat
+from dsconfig.launch.launch_file_formats import DEBUGGER, JUSTFILES, LaunchFileFormat
 from dsconfig.launch.launcher_call import MPI_SLOTS, MPI_WORKERS, NODE_GPUS
 from dsconfig.launch.repository_files import ReadingBudget
 
@@ -49,6 +49,44 @@ def commands_of(value: Json, *, lists_commands: bool = False) -> Iterator[str]:
             yield from commands_of(each, lists_commands=lists_commands)
 
 
+def commands_of_section(launch_format: LaunchFileFormat, section: Json) -> Iterator[str]:
+    """Yield the commands in a section of a manifest, in the syntax of its format."""
+    if launch_format.name == DEBUGGER:
+        return commands_of_debugger(section)
+    return commands_of(section, lists_commands=launch_format.lists_commands)
+
+
+def commands_of_debugger(configurations: Json) -> Iterator[str]:
+    """Yield the commands of the debug configurations of Visual Studio Code that start a Python program.
+
+    Source: vscode-python-debugger package.json, the properties of a `launch` request.
+    """
+    for each in configurations if isinstance(configurations, list) else ():
+        if (
+            not isinstance(each, dict)
+            or each.get("request") != "launch"
+            or each.get("type") not in _DEBUGGERS
+        ):
+            continue
+        program, arguments = each.get("program"), each.get("args")
+        if isinstance(module := each.get("module"), str):
+            start: list[Json] = ["python", "-m", module]
+        elif isinstance(program, str) and "${file" not in program:
+            # The program may be the launcher itself: `/opt/env/bin/deepspeed`.
+            start = ["python", program] if program.endswith(".py") else [program]
+        else:
+            continue
+        words = [*start, *(arguments if isinstance(arguments, list) else [])]
+        if not all(isinstance(word, str | int | float) for word in words):
+            continue
+        variables = " ".join(_environment_assignments(each.get("env")))
+        text = arguments if isinstance(arguments, str) else ""
+        command = " ".join(part for part in (variables, _join_command_words(words), text) if part)
+        yield _WORKSPACE.sub("./", command)
+
+
+_DEBUGGERS = ("debugpy", "python")
+_WORKSPACE = re.compile(r"\$\{workspace(?:Folder|Root)\}/?")
 _ENVIRONMENT = ("env", "environment")
 """Keys with environment variables of a command: `env` in Kubernetes and GitHub Actions, else Docker Compose."""
 

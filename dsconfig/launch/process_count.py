@@ -82,7 +82,9 @@ def count_processes(flags: Mapping[str, Json], shell: ShellCommand, script: Shel
             return _multiply_counts(values, nodes, counts)
     if shell.words[0] == "srun":
         return _processes_from_slurm(shell)
-    if shell.words[0] == DEEPSPEED and not {"hostfile", "num_nodes"} & flags.keys():
+    is_deepspeed = launcher is not None and launcher.name == DEEPSPEED
+    is_first = shell.words[0] == DEEPSPEED or shell.words[0].rpartition("/")[2].startswith("python")
+    if is_deepspeed and is_first and not {"hostfile", "num_nodes"} & flags.keys():
         return _local_gpus(shell.variables)
     return ProcessCount(
         None,

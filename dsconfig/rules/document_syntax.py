@@ -111,10 +111,13 @@ def syntax_error(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8}
     """
+    accepted = (
+        OTHER_RULES | LIMITS | (_JSONC if ctx.document.problems and _is_editor_file(ctx) else frozenset())
+    )
     rejected = (
         problem
         for problem in ctx.document.problems
-        if ctx.parser in problem.rejected_by and problem.kind not in OTHER_RULES | LIMITS
+        if ctx.parser in problem.rejected_by and problem.kind not in accepted
     )
     for group in group_by_cause(rejected):
         yield ctx.at_problem(
@@ -126,6 +129,18 @@ def syntax_error(ctx: Context) -> Iterator[Finding]:
             related_spans=_other_places(group),
             fix=_fix_group(ctx, group),
         )
+
+
+_JSONC = frozenset({"comment", "trailing-comma"})
+"""Kinds of text problems that are none in `.vscode/launch.json`."""
+
+
+def _is_editor_file(ctx: Context) -> bool:
+    """Return whether a document is a launch file of Visual Studio Code, which only the editor parses."""
+    from dsconfig.launch.launch_file_formats import DEBUGGER, detect_launch_format
+
+    launch_format = detect_launch_format(ctx.document.value())
+    return launch_format is not None and launch_format.name == DEBUGGER
 
 
 def _describe_group(group: list[TextProblem]) -> str:

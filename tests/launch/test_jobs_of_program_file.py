@@ -140,3 +140,23 @@ def test_script_starts_a_program_that_names_its_config() -> None:
     # A flag may replace the path that the program names.
     Path("run.sh").write_text("deepspeed --num_gpus 4 train.py --ds_config_file $1\n")
     assert check("run.sh").why_not_config
+
+
+@pytest.mark.usefixtures("empty_repository")
+@pytest.mark.parametrize(
+    "argument",
+    [
+        "deepspeed_config=config",
+        'parallelism_config={"deepspeed": config}',
+        "parallelism_config=dict(deepspeed=config)",
+    ],
+)
+@pytest.mark.parametrize("package", ["composer", "other"])
+def test_configs_of_composer(argument: str, package: str) -> None:
+    """Composer's Trainer sets the batch, so its absence is no problem."""
+    from dsconfig import check
+
+    config = 'config = {"zero_optimization": {"stage": 3, "overlap_com": True}, "bf16": {"enabled": True}}\n'
+    Path("train.py").write_text(f"from {package} import Trainer\n{config}Trainer(model=model, {argument})\n")
+    codes = [each.code for each in check("train.py", target="0.19.8")]
+    assert codes == (["DSC102"] if package == "composer" else [])

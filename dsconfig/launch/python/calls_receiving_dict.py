@@ -34,11 +34,15 @@ _CONFIG_CALLS: dict[str, tuple[str, tuple[str, ...], int | None, tuple[str, ...]
 """Calls that accept a config: the consumer, the keyword and position of the argument, and the defining packages."""
 _FABRIC = "fabric"
 """Consumer of a Lightning strategy without the Trainer; dsconfig does not know which keys this consumer fills in."""
-_AMBIGUOUS = frozenset(("initialize", "init_inference", "Init"))
+_COMPOSER = "composer"
+"""Consumer of Composer's Trainer, which sets the batch and the precision: composer distributed/deepspeed.py."""
+_AMBIGUOUS = frozenset(("initialize", "init_inference", "Init", "Trainer"))
 """Functions whose names many libraries use."""
 _ARGUMENTS_CLASS = re.compile(r"\w*(?:Arguments|Args|Config)")
 """Matches `TrainingArguments` and its subclasses, such as TRL's configs; they take the config as `deepspeed`."""
 _TRAINER_ARGUMENT = "deepspeed"
+_COMPOSER_ARGUMENTS = ("deepspeed_config", "parallelism_config.deepspeed")
+"""Arguments of Composer's Trainer that take the config, the second one inside a dict."""
 
 
 def consumer_of_argument(
@@ -54,9 +58,17 @@ def consumer_of_argument(
             is_fabric = consumer == "lightning" and _uses_fabric(repository, module, call)
             return _FABRIC if is_fabric else consumer
         return None
+    if key in _COMPOSER_ARGUMENTS and name == "Trainer":
+        return _COMPOSER if _is_from_packages(repository, module, call.func, (_COMPOSER,)) else None
     if key == _TRAINER_ARGUMENT and _ARGUMENTS_CLASS.fullmatch(name):
         return "transformers"
     return None
+
+
+def consumer_of_attribute(target: ast.Attribute) -> str | None:
+    """Return the consumer that an assignment `training_args.deepspeed = value` implies, or None."""
+    is_arguments = target.attr == _TRAINER_ARGUMENT and "arg" in last_dotted_name(target.value)
+    return "transformers" if is_arguments else None
 
 
 def _uses_fabric(repository: ProgramRepository, module: ParsedModule, strategy: ast.Call) -> bool:

@@ -15,6 +15,7 @@ from dsconfig.launch.python.calls_receiving_dict import (
     BUILTIN_READS,
     DICT_COPIES,
     UNPACKED,
+    consumer_of_attribute,
     keys_of_merged_mapping,
     only_reads_dict,
     parameter_for_argument,
@@ -219,7 +220,7 @@ class DataFlow:
         if isinstance(target, ast.Name):
             self._follow_variable(names.scope_binding_name(target, target.id), target.id, ref)
         elif isinstance(target, ast.Attribute):
-            if (consumer := self._consumer_of_attribute(target)) and not ref.inside and not ref.path:
+            if (consumer := consumer_of_attribute(target)) and not ref.inside and not ref.path:
                 self.receivers.append(ConfigReceiver(consumer, ref.module, target))
             self._follow_field(target.attr, ref)
         elif isinstance(target, ast.Tuple | ast.List):
@@ -453,8 +454,11 @@ class DataFlow:
             self._record_write((*ref.path, key), ref._replace(node=each.value))
 
     def _follow_argument(self, ref: ValueReference, call: ast.Call, key: int | str) -> None:
-        """Follow a value into the call that receives it as an argument."""
+        """Follow a value into the call that receives it as an argument, or inside one: `f(a={"deepspeed": value})`."""
         consumer = self._consumer_of(ref.module, call, key)
+        if consumer is None and ref.inside:
+            consumer = self._consumer_of(ref.module, call, ".".join(map(str, (key, *ref.inside))))
+            ref = ref._replace(inside=()) if consumer else ref
         if consumer is not None:
             if not ref.inside and not ref.path:
                 self.receivers.append(ConfigReceiver(consumer, ref.module, call))
@@ -579,12 +583,6 @@ class DataFlow:
             self._follow_field(str(name), inner)
         else:
             self._mark_unknown(ref)
-
-    @staticmethod
-    def _consumer_of_attribute(target: ast.Attribute) -> str | None:
-        """Return the consumer that an assignment `training_args.deepspeed = value` implies, or None."""
-        is_arguments = target.attr == "deepspeed" and "arg" in last_dotted_name(target.value)
-        return "transformers" if is_arguments else None
 
 
 def _is_new_container(binding: NameBinding) -> bool:
