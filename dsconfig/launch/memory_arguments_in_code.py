@@ -90,6 +90,8 @@ _PARSING_FUNCTIONS = frozenset(
     }
 )
 """Functions that parse flags: of argparse, Transformers, TRL, jsonargparse, Fire, Typer and click."""
+_UNSLOTH = ("FastLanguageModel", "FastModel", "FastVisionModel")
+"""Classes of Unsloth that load a model with its own kernels."""
 _READ = frozenset({SCRIPT.name, PROGRAM_FILE.name, "Transformers"})
 """Formats of jobs whose program is the user's own; the other programs have their own defaults."""
 
@@ -287,6 +289,8 @@ class _MemoryCalls(ProgramCalls):
                 if self.program.evaluate_argument(self.module, name, None) is not None:
                     self.loaded_at = self.module.shown_location(call)
             self._read_loading_options(call)
+            if any(_is_call_of(call, owner) for owner in _UNSLOTH):
+                self._set("use_unsloth", True, call)
         for call in self.calls:  # TRL's trainers load a model by its name
             if called_function_name(call) in TRL_METHODS:
                 model = argument_at(call, 0, "model")

@@ -218,6 +218,15 @@ def test_a_model_that_is_not_trained_does_not_count(empty_repository: Path) -> N
     assert code.loaded_at == "train.py:7"
 
 
+def test_kernels_of_unsloth_are_not_estimated(empty_repository: Path) -> None:
+    loaded = "model, tokenizer = FastLanguageModel.from_pretrained(model_name=NAME, load_in_4bit=True)"
+    added = "model = FastLanguageModel.get_peft_model(model, r=32, target_modules=['q_proj'])"
+    code = read_program(TRAINER.replace("model = AutoModelForCausalLM", f"{loaded}\n{added}\nother = Auto"))
+    assert code.overrides["use_unsloth"] is True
+    assert code.overrides["lora_r"] == 32
+    assert "use_unsloth" in str(dsconfig.memory("run.sh").to_dict())
+
+
 def test_memory_is_that_of_the_job(empty_repository: Path) -> None:
     read_program(TRAINER)
     estimate = dsconfig.memory("run.sh")
