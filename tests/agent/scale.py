@@ -12,14 +12,14 @@ import argparse
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from math import log2
 from pathlib import Path
 from random import Random
-from typing import Any, TypeVar
+from typing import Any
 from unittest.mock import patch
 
 from elastic.agent.heartbeat import Heartbeat
@@ -29,9 +29,8 @@ from elastic.agent.node import Node
 from elastic.agent.resize_policy import ResizePolicy
 from elastic.planning.plan import PlanRow
 from tests.agent.fakes import DictStore, job_of
-from tests.agent.simulated_time import World
+from tests.agent.simulated_time import DirectCaller, World
 
-_T = TypeVar("_T")
 SETTINGS = RendezvousSettings()
 OURS = (
     "heartbeat",
@@ -57,17 +56,6 @@ class AnyNumber(ElasticJob):
 
     def row(self, nodes: int) -> PlanRow | None:
         return job_of().row(1)
-
-
-class DirectCaller:
-    """Calls in the thread that asks: simulated calls end."""
-
-    def __init__(self, _limit: float) -> None: ...
-
-    def call(self, operation: Callable[[], _T]) -> _T:
-        return operation()
-
-    def close(self) -> None: ...
 
 
 class CountingStore(DictStore):

@@ -1,6 +1,7 @@
 """Simulated time for the agent's own code: one thread at a time runs, from one call to the store to the next.
 
-The code under test is the real one, with its threads; only its clocks, its sleeps and the store are replaced.
+The code under test is the real one, with its threads; only its clocks, its sleeps and the store are replaced,
+and the limit of a call to the store, which is one of real time.
 """
 
 from __future__ import annotations
@@ -10,10 +11,15 @@ import itertools
 import random
 import threading
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
+from elastic.agent.errors import StoreLostError
 from elastic.agent.job_state import JobState, decode_state
 from tests.agent.fakes import DictStore
+
+_T = TypeVar("_T")
+LONGEST_FREEZE = 9.0
+"""Longest simulated time in seconds of a call to the store."""
 
 
 class Over(BaseException):
@@ -25,6 +31,25 @@ def _closed() -> threading.Lock:
     lock = threading.Lock()
     lock.acquire()
     return lock
+
+
+class DirectCaller:
+    """Calls the store in the thread that asks, and without a limit.
+
+    With a limit in real time, a thread on a busy machine would give up a call and go on beside the thread whose
+    turn it is.
+    """
+
+    def __init__(self, _limit: float) -> None:
+        self._closed = False
+
+    def call(self, operation: Callable[[], _T]) -> _T:
+        if self._closed:
+            raise StoreLostError("the connection was closed")
+        return operation()
+
+    def close(self) -> None:
+        self._closed = True
 
 
 class World:
@@ -65,7 +90,7 @@ class World:
     def call(self, freezes: float = 0.01) -> None:
         """Let the time of a call to the store pass: mostly little, sometimes a freeze of the caller."""
         frozen = self.freezes and self.random.random() < freezes
-        self.sleep(self.random.uniform(0.5, 9.0) if frozen else self.random.uniform(0.0005, 0.02))
+        self.sleep(self.random.uniform(0.5, LONGEST_FREEZE) if frozen else self.random.uniform(0.0005, 0.02))
 
     def start(self, life: Callable[[], None], dead: Callable[[], bool] = lambda: False) -> None:
         """Begin a thread of a host."""
@@ -111,6 +136,7 @@ class World:
         """Have modules of `elastic` live here: those with a clock of their own, and those that use `time`."""
         import importlib
 
+        monkeypatch.setattr("elastic.agent.state_store.BoundedCaller", DirectCaller)
         for name in modules:
             module = importlib.import_module(f"elastic.{name}")
             for attribute, value in (("lease_clock", self.now), ("time", self), ("random", self.random)):
@@ -125,7 +151,7 @@ class World:
 
 
 class SlowStore(DictStore):
-    """A connection to a shared store: takes virtual time before and after each call, until its host dies."""
+    """A connection to a shared store: takes virtual time before and after each call."""
 
     def __init__(
         self,
@@ -133,17 +159,14 @@ class SlowStore(DictStore):
         data: dict[str, str],
         judge: Callable[[JobState, JobState], None],
         freezes_before_changes: float = 0.01,
-        dead: Callable[[], bool] = lambda: False,
     ) -> None:
         super().__init__()
         self.data = data
         self._world = world
         self._judge = judge
         self._freezes = freezes_before_changes
-        self._dead = dead
 
     def _pass(self, freezes: float = 0.01) -> None:
-        self._world._of.dead = self._dead  # calls are made in threads of their own
         self._world.call(freezes)
 
     def set(self, key: str, value: str, /) -> None:
