@@ -52,9 +52,9 @@ def check(
             if unknown, only problems that occur at every world size are errors.
         consumer: library that loads the file: `deepspeed`, `transformers`, `accelerate`, `lightning` or `elastic`.
             Default: auto-detected; `report.reader` has the evidence.
-        training_args: training arguments of the consumer: a `TrainingArguments` object, a mapping, or the path of a
+        training_args: training arguments of the consumer: a `TrainingArguments` object, a mapping, or the path to a
             JSON or YAML file. They override those of the script that starts the job.
-        model: the model to train: the path of its `config.json`, its content, or a name such as `llama-3-8b`. Default:
+        model: the model to train: the path to its `config.json`, its content, or a name such as `llama-3-8b`. Default:
             from the file's `"$dsconfig"` or the launch file of its job.
         launch: the script or launch file that starts the job, if several of them use the config.
         host_memory: memory of a node in bytes.

@@ -97,7 +97,7 @@ def elastic(target: str | ReleaseTarget | None = None, consumer: str | None = No
 
 
 def transformers(target: str | ReleaseTarget | None = None) -> Config:
-    """Return a config for the Trainer of Transformers, with "auto" for the keys that the Trainer resolves."""
+    """Return a config for the Transformers Trainer, with "auto" for the keys that the Trainer resolves."""
     return _build_preset("transformers", target, None)
 
 

@@ -62,7 +62,7 @@ ModelSource: TypeAlias = "Mapping[str, Json] | str | os.PathLike[str]"
 """A model: the contents of its `config.json`, or its path or name."""
 
 MappingSource: TypeAlias = "Mapping[str, Json] | str | os.PathLike[str] | HasDict | None"
-"""Training arguments: a mapping, an object with `to_dict`, or the path of a JSON or YAML file."""
+"""Training arguments: a mapping, an object with `to_dict`, or the path to a JSON or YAML file."""
 
 
 def job_from_arguments(

@@ -459,7 +459,7 @@ class GitListing:
 
 
 _IS_FOLDED = sys.platform in ("darwin", "win32")
-"""Whether git and the file system may spell the path of a file differently."""
+"""Whether git and the file system may spell the path to a file differently."""
 
 
 def _folded_path(path: str) -> str:
@@ -522,7 +522,7 @@ class GitFileLister:
 
 
 def _git_executable(top: str) -> str | None:
-    """Return the path of git in PATH, but never one inside the repository being checked."""
+    """Return the path to git in PATH, but never one inside the repository being checked."""
     name = "git.exe" if os.name == "nt" else "git"
     untrusted = {_real_path_prefix(top), _real_path_prefix(os.curdir)}
     for folder in os.get_exec_path():

@@ -42,7 +42,7 @@ def parse_world_size(text: str) -> int:
 
 
 def parse_output_path(text: str) -> str | None:
-    """Parse the path of an output file; `-`, which means stdout, becomes None."""
+    """Parse the path to an output file; `-`, which means stdout, becomes None."""
     if not text:
         raise argparse.ArgumentTypeError("expected a file name, or `-` for stdout")
     return None if text == "-" else text
@@ -79,7 +79,7 @@ _LAUNCH = "script or launch file that starts the job, if several in the reposito
 
 
 def parse_launch_file_path(text: str) -> str:
-    """Parse the path of a launch file, which must exist."""
+    """Parse the path to a launch file, which must exist."""
     if not os.path.isfile(text):
         raise argparse.ArgumentTypeError(f"no such file: `{text}`")
     return text

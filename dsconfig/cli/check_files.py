@@ -159,9 +159,10 @@ class FileChecker:
         return read_stdin(self.options.stdin_name) if name == "-" else read_file(name)
 
     def documents_in_file(self, name: str) -> Iterator[Document | None]:
-        """Yield the configs in a file, several for some Python sources, or None if it cannot be read.
+        """Yield each config in a file, or None if the file cannot be read.
 
-        With a fixer, each config comes from the text after the fixes of the configs before it.
+        A Python program may contain several configs. With a fixer, each config comes from the text after the
+        fixes of the configs before it.
         """
         try:
             documents = [self._read_document(name)]
@@ -316,7 +317,7 @@ class DiagnosticTotals:
     def _new_diagnostics(self, report: Report, config: str) -> tuple[Diagnostic, ...]:
         """Return the diagnostics of a config that have not been reported before.
 
-        `config` is the path of the config, or the location of the call that receives it.
+        `config` is the path to the config, or the location of the call that receives it.
         """
         reported = self._reported.setdefault(config, set())
         new = tuple(each for each in report if (each.code, each.dotted, each.message) not in reported)

@@ -71,10 +71,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="write the new config to this file",
     )
     add("--diff", action="store_true", help="print the changes as a diff instead of writing them")
-    add = parser.add_argument_group("elasticity block", "for releases that reject it").add_argument
-    copy = "write the config with the block to this file (default: NAME.elasticity.json next to the output)"
+    add = parser.add_argument_group("`elasticity` section", "for releases that reject it").add_argument
+    copy = (
+        "write the config with `elasticity` to this file (default: NAME.elasticity.json next to the output)"
+    )
     add("--elasticity", metavar="FILE", help=copy)
-    add("--keep-elasticity", action="store_true", help="keep the block, for `dsconfig elastic`")
+    add("--keep-elasticity", action="store_true", help="keep `elasticity`, for `dsconfig elastic`")
     add_color_option(parser)
     add_settings_options(parser)
     open_decisions = "decisions are left to you, or the config cannot be migrated"

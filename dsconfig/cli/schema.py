@@ -1,4 +1,4 @@
-"""`dsconfig schema`: print the JSON Schema, or the path of the installed schema file."""
+"""`dsconfig schema`: print the JSON Schema, or the path to the installed schema file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     output = "write the schema to this file (default: `-`, stdout)"
     add("-o", "--output", type=parse_output_path, metavar="FILE", help=output)
-    add("--path", action="store_true", help="print the path of the installed schema file, and exit")
+    add("--path", action="store_true", help="print the path to the installed schema file, and exit")
     add_settings_options(parser)
     set_exit_codes(parser, {CLEAN: "schema or path printed"})
 
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _schema_path(target: ReleaseTarget, consumer: str | None) -> Path:
-    """Return the path of the installed schema file for a release and consumer, or end the run with an error."""
+    """Return the path to the installed schema file for a release and consumer, or end the run with an error."""
     from dsconfig.schema.schema_files import schema_file_of_target
 
     path = None if consumer else schema_file_of_target(target)

@@ -181,7 +181,7 @@ def is_absolute(path: str) -> bool:
 def register_named_paths(paths: Iterable[str]) -> dict[str, str]:
     """Register the paths that the user named, replacing earlier ones; return the real path of each valid path.
 
-    Other files may refer to these paths.
+    A launch file may name a registered file as its config even if that file is outside the repository.
     """
     real_paths = {path: real for path in paths if (real := _real_path(path)) is not None}
     _named.clear()

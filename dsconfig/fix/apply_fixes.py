@@ -50,7 +50,7 @@ _MIN_TRIALS = 4
 
 @dataclass(frozen=True, slots=True)
 class FixedText:
-    """A fixed text, the diagnostics that were fixed, and the report on the remaining ones."""
+    """The text of a config after its fixes, the diagnostics that they fixed, and the report on the remaining ones."""
 
     text: str
     applied: tuple[Diagnostic, ...]
@@ -67,7 +67,7 @@ class FixResult:
     source: Literal["file", "text", "data"]
     """The kind of source: a file (which is not written), a text, or a dict or `Config`."""
     name: str
-    """The path of the file, or a name in angle brackets."""
+    """The path to the file, or a name in angle brackets."""
     applied: tuple[Diagnostic, ...]
     """The diagnostics that were fixed."""
     report: Report

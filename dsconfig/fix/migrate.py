@@ -183,11 +183,11 @@ def _changes_without_rule(transition: ConfigMigration, *, keep: bool) -> Iterato
         return
     line = line_of_key(transition.document, (KEY,))
     yield MigrationChange(
-        "removed", (KEY,), line, "hand the block over", f"{transition.to} rejects a config with it"
+        "removed", (KEY,), line, "remove the section", f"{transition.to} rejects a config with it"
     )
     for key, value in transition.handover.batch.items():
         yield MigrationChange(
-            "changed", (key,), None, f"write `{value}`", f"{transition.origin} derives it from the block"
+            "changed", (key,), None, f"write `{value}`", f"{transition.origin} derives it from `elasticity`"
         )
 
 
@@ -312,7 +312,7 @@ def _decision_about_batch(transition: ConfigMigration) -> MigrationDecision:
     choices = (
         DecisionChoice("pass --world-size N", f"writes the batch that {transition.origin} uses on N ranks"),
         DecisionChoice(
-            "pass --keep-elasticity", "keeps the block for `dsconfig elastic run`, which removes it"
+            "pass --keep-elasticity", "keeps `elasticity` for `dsconfig elastic run`, which removes it"
         ),
     )
     problem = "decides the batch by the number of ranks, which is unknown"

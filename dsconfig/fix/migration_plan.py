@@ -322,7 +322,7 @@ def decisions_about_elasticity(
         return
     if keep:
         run = DecisionChoice(
-            "start it with `dsconfig elastic run`", "which removes the block and writes the batch"
+            "start it with `dsconfig elastic run`", "which removes `elasticity` and writes the batch"
         )
         problem = f"stays, although {to} itself rejects a config with it"
         yield MigrationDecision("batch", (KEY,), None, problem, (run,))

@@ -83,7 +83,7 @@ class Job(NamedTuple):
     adapters: JobFact[bool] | None = None
     """Whether the job trains adapters or parts of the model and freezes the rest."""
     uses_trainer: JobFact[bool] | None = None
-    """Whether the program trains with a Trainer of Transformers."""
+    """Whether the program trains with a Transformers Trainer."""
     program_files: JobFact[tuple[str, ...]] | None = None
     """Paths of the Python programs that pass the config to its consumer."""
     loads_whole: JobFact[bool] | None = None

@@ -13,7 +13,7 @@ TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
     from typing import Literal
 
-# The model is the path of its `config.json`, its directory, or a name on the Hugging Face Hub. Arguments of
+# The model is the path to its `config.json`, its directory, or a name on the Hugging Face Hub. Arguments of
 # the command win, then the config's own block `"$dsconfig"`, then settings, then the launch file.
 
 
@@ -61,7 +61,7 @@ class RunFacts(NamedTuple):
     parallelism: Parallelism = NONE
     """Degrees of parallelism other than data parallelism, from the launch file."""
     uses_trainer: bool = False
-    """Whether the launched program trains with a Trainer of Transformers, also behind an Accelerate launch file."""
+    """Whether the launched program trains with a Transformers Trainer, also behind an Accelerate launch file."""
     program_files: tuple[str, ...] = ()
     """Paths of the Python programs that pass the config to its consumer."""
     loads_whole: bool = False
@@ -118,7 +118,7 @@ EXPECTED_VALUES: Mapping[str, str] = {
     "consumer": EXPECTED_CONSUMER,
     "target": "a release or a range of releases as a string",
     "world-size": "a whole number above 0",
-    "model": "the path of its config.json or a name, as a string",
+    "model": "the path to its config.json or a name, as a string",
 }
 """Keys of the `"$dsconfig"` block that describe the run, and the value that each expects."""
 

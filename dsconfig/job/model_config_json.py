@@ -32,7 +32,7 @@ def is_model_outside_repository(name: str, launch: str) -> bool:
 
 
 def find_config_json(name: str) -> str | None:
-    """Return the path of the `config.json` in a file, directory or Hugging Face cache entry, or None."""
+    """Return the path to the `config.json` in a file, directory or Hugging Face cache entry, or None."""
     if "\0" in name or len(name) > _MAX_NAME:
         return None
     if os.path.isfile(name):

@@ -337,7 +337,7 @@ KEYS: dict[str, _Setting] = {
     "target": (_parse_string, "a release or a range of releases as a string"),
     "world-size": (_parse_positive_integer, "a whole number above 0"),
     "consumer": (_parse_consumer, EXPECTED_CONSUMER),
-    "model": (_parse_nonempty_string, "the path of its config.json or a name, as a string"),
+    "model": (_parse_nonempty_string, "the path to its config.json or a name, as a string"),
     "host-memory": (_parse_memory_size, "an amount of memory such as 512GiB, as a string"),
     "gpus-per-node": (_parse_positive_integer, "a whole number above 0"),
     "select": _RULES,

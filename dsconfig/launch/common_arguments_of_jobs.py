@@ -24,7 +24,7 @@ def program_files_of_jobs(jobs: list[LaunchedJob]) -> tuple[str, ...]:
 
 
 def common_arguments_of_jobs(
-    jobs: list[LaunchedJob], reader: str
+    jobs: list[LaunchedJob], consumer: str
 ) -> tuple[LaunchArguments | None, int | None, dict[str, list[Json]]] | None:
     """Return the arguments that jobs share, their world size, and the arguments that differ; None if nothing is shared.
 
@@ -37,13 +37,13 @@ def common_arguments_of_jobs(
     if first is None or None in others:
         return (None, ranks, differing) if not any(job.training_arguments for job in jobs) else None
     same = _split_common_arguments(
-        [each.training_arguments for each in jobs if each.training_arguments is not None], reader
+        [each.training_arguments for each in jobs if each.training_arguments is not None], consumer
     )
     return None if same is None else (same[0], ranks, {**differing, **same[1]})
 
 
 def _split_common_arguments(
-    all_arguments: list[LaunchArguments], reader: str
+    all_arguments: list[LaunchArguments], consumer: str
 ) -> tuple[LaunchArguments, dict[str, list[Json]]] | None:
     """Split the arguments of jobs into common and differing ones; return None if the programs write different keys."""
     first, differing = all_arguments[0], dict[str, list[Json]]()
@@ -59,7 +59,7 @@ def _split_common_arguments(
             common[name] = values[0]
         else:
             unknown |= {name}
-            if name in consumer_from_spec(reader).training_argument_names:
+            if name in consumer_from_spec(consumer).training_argument_names:
                 differing[name] = list({repr(value): value for value in values}.values())
     likely = {
         name: value
@@ -70,7 +70,7 @@ def _split_common_arguments(
         arguments=common,
         unknown=unknown,
         likely=likely,
-        at=partial(_common_arguments_at_ranks, all_arguments, reader)
+        at=partial(_common_arguments_at_ranks, all_arguments, consumer)
         if any(each.at for each in all_arguments)
         else None,
         note="",
@@ -90,10 +90,12 @@ def _split_common_arguments(
 
 
 def _common_arguments_at_ranks(
-    all_arguments: list[LaunchArguments], reader: str, ranks: int
+    all_arguments: list[LaunchArguments], consumer: str, ranks: int
 ) -> LaunchArguments | None:
     """Return the arguments that all jobs share at a world size of `ranks`, or None."""
-    common = _split_common_arguments([each.arguments_at_world_size(ranks) for each in all_arguments], reader)
+    common = _split_common_arguments(
+        [each.arguments_at_world_size(ranks) for each in all_arguments], consumer
+    )
     return None if common is None else common[0]
 
 
@@ -118,15 +120,15 @@ def describe_differing_arguments(scripts: list[str], differing: Mapping[str, lis
 _MAX_NAMED, _MAX_VALUE_LENGTH = 3, 40
 
 
-def add_common_job_facts(reader: ConsumerEvidence, jobs: list[LaunchedJob]) -> ConsumerEvidence:
-    """Add the facts that all jobs share to `reader`, including the model if all of them train the same one."""
+def add_common_job_facts(evidence: ConsumerEvidence, jobs: list[LaunchedJob]) -> ConsumerEvidence:
+    """Return the evidence with the facts that all jobs share, including the model if all of them train the same one."""
     job_facts = [job.job_facts for job in jobs]
     # Memory estimates for the wrong model would mislead more than none.
     if len({each.model and each.model.shown for each in job_facts}) > 1:
         facts = RunFacts(program_files=program_files_of_jobs(jobs))
-        return reader._replace(
-            facts=reader.facts.complete_from(facts),
-            why=f"{reader.why}; its jobs train different models, so none is used",
+        return evidence._replace(
+            facts=evidence.facts.complete_from(facts),
+            why=f"{evidence.why}; its jobs train different models, so none is used",
         )
     programs = {each.program for each in job_facts}
     program = programs.pop() if len(programs) == 1 else None
@@ -145,7 +147,7 @@ def add_common_job_facts(reader: ConsumerEvidence, jobs: list[LaunchedJob]) -> C
         program_files=program_files_of_jobs(jobs),
         loads_whole=any(each.loads_whole for each in job_facts),
     )
-    return reader._replace(facts=reader.facts.complete_from(facts))
+    return evidence._replace(facts=evidence.facts.complete_from(facts))
 
 
 def _common_parallelism(job_facts: list[RunFacts]) -> Parallelism:

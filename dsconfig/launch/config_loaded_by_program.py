@@ -279,7 +279,7 @@ def is_config_call(call: ast.Call) -> bool:
 
 
 def config_arguments_of_call(call: ast.Call) -> list[ast.expr]:
-    """Return the arguments of a call that are a config or the path of one."""
+    """Return the arguments of a call that are a config or the path to one."""
     name = called_function_name(call)
     if name in _CONFIG_PARAMETERS and (name != "initialize" or _is_deepspeed_initialize(call)):
         argument = keyword_argument(call, *_CONFIG_PARAMETERS[name])

@@ -249,7 +249,7 @@ def scripts_calling_accelerate_launch(launch: str) -> tuple[str, ...]:
 
 
 def consumer_given_config_path(name: str, *, flags_only: bool) -> str | None:
-    """Return the consumer that receives the path of the config, or None if unknown.
+    """Return the consumer that receives the path to the config, or None if unknown.
 
     If `flags_only`, consider only flags and keys, because a program that names the path may open the file itself.
     """

@@ -135,7 +135,7 @@ def _resolve_yaml_interpolations(document: Document) -> Document:
 
 
 def parse_passed_config(data: bytes, path: str, reader: str, *, is_direct: bool = False) -> Document:
-    """Parse a config file as `reader` does when it receives the path of the file.
+    """Parse a config file as `reader` does when it receives the path to the file.
 
     If `is_direct`, the consumer receives the path directly, not through a program that could load the file itself.
     """

@@ -41,7 +41,7 @@ _PREPARES = "HfDeepSpeedConfig"
 _LOADS = frozenset(("load", "loads", "safe_load", "full_load"))
 """Functions of `json`, `hjson` and `yaml` that return the content of a file."""
 _OPENS = frozenset(("open", "read_text", "read", "Path", "str", "expanduser", "abspath", "resolve"))
-"""Calls between the path of a file and the function that parses its content."""
+"""Calls between the path to a file and the function that parses its content."""
 _MOST_STEPS = 10
 
 
@@ -115,7 +115,7 @@ def _named_configs(module: ParsedModule) -> Iterator[_NamedConfig]:
 
 
 class _PathSearch:
-    """Search for the path of the file that an expression names, or whose content the expression is."""
+    """Search for the path to the file that an expression names, or whose content the expression is."""
 
     def __init__(self, module: ParsedModule, constants: ConstantEvaluator) -> None:
         self._names, self._constants = module.names, constants

@@ -497,7 +497,7 @@ def is_shell_script_name(name: str) -> bool:
 SCRIPT = LaunchFileFormat("the shell", "transformers", (), (), "bash", commands=("",))
 """Format of shell scripts, which are recognized by their file name alone."""
 PROGRAM_FILE = SCRIPT._replace(name="Python", commands=(), source="")
-"""Format of a Python program that passes the path of its config to a consumer; the key of its jobs is the function
+"""Format of a Python program that passes the path to its config to a consumer; the key of its jobs is the function
 that receives the path.
 """
 

@@ -94,7 +94,7 @@ class LocatedConfig(NamedTuple):
 
     @property
     def is_named_by_program(self) -> bool:
-        """Whether the host is a Python program that passes the path of the config to a consumer."""
+        """Whether the host is a Python program that passes the path to the config to a consumer."""
         return self.job is not None and is_python_name(self.host.name)
 
     def path_in_host(self, path: KeyPath) -> KeyPath | None:

@@ -251,13 +251,13 @@ def _job_of_strategy(
 
 
 def _trainer_arguments(values: Any, path: KeyPath) -> Mapping[str, Any]:
-    """Return the Trainer's arguments: those around the strategy, or else those in the file's only `trainer`."""
+    """Return the arguments of the Trainer: the mapping that contains `strategy`, or else the top-level `trainer`."""
     if path[-1:] == ("strategy",):
-        around = values
+        parent = values
         for key in path[:-1]:
-            around = around[key]
-        if len(path) > 1 or str(around.get("_target_")).endswith(".Trainer"):
-            return around if isinstance(around, Mapping) else {}
+            parent = parent[key]
+        if len(path) > 1 or str(parent.get("_target_")).endswith(".Trainer"):
+            return parent if isinstance(parent, Mapping) else {}
     trainer = values.get("trainer")
     return trainer if isinstance(trainer, Mapping) else {}
 

@@ -20,7 +20,7 @@ RESOLVE, COMPAT, MEMORY, SHOW, FIX = (
     f"dsconfig.{verb}" for verb in ("resolve", "compat", "memory", "show", "fix")
 )
 _NO_MODEL = """the model is unknown
-help: set `model` in dsconfig.toml or in the config's "$dsconfig" to a name or the path of its config.json
+help: set `model` in dsconfig.toml or in the config's "$dsconfig" to a name or the path to its config.json
 """
 
 

@@ -121,7 +121,7 @@ NOT_INITIALIZED, CANCELLED, REFUSED = -32002, -32800, -32803
 
 
 class RequestError(Exception):
-    """A request failed, with an LSP error code."""
+    """A failed request; `code` is the error code of the LSP response."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)

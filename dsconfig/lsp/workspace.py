@@ -508,6 +508,6 @@ def configs_in_document(
 
 
 def _notebook_of_cell(text: OpenDocument) -> str | None:
-    """Return the path of the notebook to which a cell belongs, or None for other documents."""
+    """Return the path to the notebook to which a cell belongs, or None for other documents."""
     parts = urlsplit(text.uri)
     return unquote(parts.path) if parts.scheme == _CELL_SCHEME else None

@@ -4,6 +4,9 @@
     config = ConfigValues({"zero_optimization.stage": 3, "bf16.enabled": True})
     estimate(config, preset_of("llama-3-8b"), job)
 
+An estimate is a sum of memory terms. A memory term is all memory that is allocated for one purpose, such as
+"gradients", with the config key that controls it. `memory_ledger.TERMS` lists all of them.
+
 Other packages import from here only, never from the modules inside. Names are imported when they are
 first used, so that `check` without a model loads none of them.
 """

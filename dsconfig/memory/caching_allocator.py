@@ -20,7 +20,7 @@ LARGE_SEGMENT, MIN_LARGE, ROUND_LARGE = 20 * MIB, 10 * MIB, 2 * MIB
 
 
 AllocationEvent = tuple[str, int]
-"""A term, and the number of bytes that it allocates (or, if negative, releases)."""
+"""The name of a memory term, and the number of bytes that it allocates (or, if negative, releases)."""
 
 
 STREAMS = {
@@ -29,7 +29,7 @@ STREAMS = {
     "secondary partition": "gather",
     "flattened bucket copy": "reduce",
 }
-"""Terms that are allocated on a separate CUDA stream; a free block is reused only on the same stream.
+"""Memory terms that are allocated on a separate CUDA stream; a free block is reused only on the same stream.
 
 Stage 3 gathers on `__allgather_stream` (zero/partitioned_param_coordinator.py), and reduces on
 `reduce_and_partition_stream` (zero/stage3.py) or, with `overlap_comm`, `reduction_stream` (zero/stage_1_and_2.py).
@@ -98,7 +98,7 @@ class CachingAllocator:
         """Pools of large and small blocks, by stream."""
         self.pools_of_term: dict[str, tuple[BlockPool, BlockPool]] = {}
         self.live: dict[str, dict[int, list[SegmentBlock]]] = {}
-        """Allocated blocks by term and requested bytes."""
+        """Allocated blocks by memory term and requested bytes."""
         self._number = 0
 
     def run(self, events: Iterable[AllocationEvent]) -> None:
@@ -114,7 +114,7 @@ class CachingAllocator:
                 self.free(name, -count)
 
     def allocate(self, name: str, count: int) -> None:
-        """Allocate a block of `count` bytes for the term `name`."""
+        """Allocate a block of `count` bytes for the memory term `name`."""
         size = -(-count // MIN_BLOCK) * MIN_BLOCK
         pools = self.pools_of_term.get(name) or self._pools_of_term(name)
         pool = pools[size <= SMALL]
@@ -144,7 +144,7 @@ class CachingAllocator:
             self._return_deferred()
 
     def _pools_of_term(self, name: str) -> tuple[BlockPool, BlockPool]:
-        """Return the block pools of the stream that allocates the term `name`."""
+        """Return the block pools of the stream that allocates the memory term `name`."""
         stream = STREAMS.get(name, "")
         if stream not in self.pools:
             is_deferred = stream == DEFERRED_STREAM
@@ -230,7 +230,7 @@ class CachingAllocator:
         insort(pool.blocks, (remainder.size, self._number, remainder))
 
     def free_all(self) -> None:
-        """Free all blocks of all terms."""
+        """Free all blocks of all memory terms."""
         for blocks in (blocks for sizes in self.live.values() for blocks in sizes.values()):
             for block in blocks:
                 self._free_block(block)
@@ -238,7 +238,7 @@ class CachingAllocator:
         self._return_deferred()
 
     def free(self, name: str, count: int) -> None:
-        """Free `count` bytes of a term: the block of exactly that size, or else the oldest blocks."""
+        """Free `count` bytes of a memory term: the block of exactly that size, or else the oldest blocks."""
         sizes = self.live.get(name)
         if sizes is None:
             return

@@ -66,7 +66,7 @@ def relative_lengths(samples: int) -> tuple[float, ...]:
 
 
 LOAD = "load: "
-"""Prefix of the terms of allocations during initialization."""
+"""Prefix of the memory terms of allocations during initialization."""
 
 
 class DeviceOverhead(NamedTuple):

@@ -1,4 +1,4 @@
-"""Estimate the memory that a config needs with a model: each term at rest, and at the peak of each phase."""
+"""Estimate the memory that a config needs with a model: each memory term at rest, and at the peak of each phase."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ AT_REST = "at rest"
 
 @dataclass(frozen=True, slots=True)
 class MemoryTerm:
-    """The bytes of a term at rest and at the peak of each phase."""
+    """The memory allocated for one purpose, such as "gradients": bytes at rest and at the peak of each phase."""
 
     name: str
     bytes: int
@@ -97,7 +97,7 @@ class MemoryUsage:
         return max(self.at_rest, *self.bound.values())
 
     def lower_bound(self, lowering: Sequence[UnmodeledSetting]) -> int:
-        """Return the highest upper bound without the terms that the settings in `lowering` may reduce."""
+        """Return the highest upper bound without the memory terms that the settings in `lowering` may reduce."""
         if not lowering:
             return self.upper_bound
         if not all(each.terms for each in lowering):
@@ -115,7 +115,7 @@ class MemoryUsage:
         return max(bounds)
 
     def least_needed(self, lowering: Sequence[UnmodeledSetting]) -> int:
-        """Return the highest peak, without slack and without the terms that the settings in `lowering` may reduce."""
+        """Return the highest peak, without slack and the memory terms that the settings in `lowering` may reduce."""
         if not all(each.terms for each in lowering):
             return 0
         names = frozenset[str]().union(*(each.terms for each in lowering))
@@ -246,7 +246,7 @@ class Estimate:
         return DeviceVerdict(verdict, reason, is_assumed=verdict == TIGHT)
 
     def lower_bound(self, name: str) -> int:
-        """Return the upper bound of `rank` or `host`, leaving out terms that may be smaller than estimated."""
+        """Return the upper bound of `rank` or `host`, leaving out memory terms that may be smaller than estimated."""
         side = self.rank if name == RANK else self.host
         return side.lower_bound([each for each in (*self.unmodelled, *self.assumed) if name in each.lowers])
 

@@ -403,7 +403,7 @@ class FitSearch:
         return tuple(changes_with_effect(chosen, usage_of, self.limits.host is not None))
 
     def _describe_largest_terms(self, estimate: Estimate) -> str:
-        """Describe the largest terms at the highest peak, for the memory that does not fit."""
+        """Describe the largest memory terms at the highest peak, for the memory that does not fit."""
         memory_name, side = "a rank", estimate.rank
         if self.limits.verdicts(estimate)[0] in (None, FITS):
             memory_name, side = "the host", estimate.host

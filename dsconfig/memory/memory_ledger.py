@@ -1,11 +1,14 @@
-"""Record the bytes allocated on a rank and its host by term, and the peak of each phase."""
+"""Record the bytes allocated on a rank and its host by memory term, and the peak of each phase.
+
+A memory term is all memory that is allocated for one purpose, such as "gradients" or "activations".
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
-# Allocations by term, on a rank and on its host.
+# Allocations by memory term, on a rank and on its host.
 
 PLACES = ("rank", "host")
 SLACK, SMALL = 32, 1 << 20
@@ -22,14 +25,14 @@ class LimitExceededError(Exception):
 
 
 class PhasePeak(NamedTuple):
-    """The highest total of a phase, and the terms that add up to it."""
+    """The highest total of a phase, and the memory terms that add up to it."""
 
     bytes: int
     live: Mapping[str, int]
 
 
 class MemoryPool:
-    """The allocated bytes of one memory (a rank's or a host's) by term, and the peak of each phase."""
+    """The allocated bytes of one memory (a rank's or a host's) by memory term, and the peak of each phase."""
 
     __slots__ = ("_top", "events", "limit", "live", "load_events", "peaks", "phase", "step_start", "total")
 
@@ -40,14 +43,14 @@ class MemoryPool:
         self.live: dict[str, int] = {}
         self.peaks: dict[str, PhasePeak] = {}
         self.events: list[tuple[str, int]] | None = None
-        """Allocations and releases (negative) by term, in order, or None if they are not recorded."""
+        """Allocations and releases (negative) by memory term, in order, or None if they are not recorded."""
         self.load_events: list[tuple[str, int]] = []
         """Allocations and releases while the model was loaded, if their segments stay cached."""
         self.step_start = 0
         """Number of events recorded before the step."""
 
     def add(self, name: str, count: int) -> None:
-        """Allocate bytes for a term, or free them if `count` is negative."""
+        """Allocate bytes for a memory term, or free them if `count` is negative."""
         # Peaks are recorded lazily, just before memory is freed; allocations alone can only raise the total.
         if count < 0 and self.total > self._top:
             self.record_peak()
@@ -94,14 +97,14 @@ class MemoryLedger:
         self._pools = (self.rank, self.host, self.combined) if tracks_combined else (self.rank, self.host)
 
     def allocate(self, name: str, count: int, *, host: bool = False) -> None:
-        """Allocate bytes for a term on the rank or the host."""
+        """Allocate bytes for a memory term on the rank or the host."""
         if count:
             (self.host if host else self.rank).add(name, count)
             if self._tracks_combined:
                 self.combined.add(name, count)
 
     def free(self, name: str, count: int, *, host: bool = False) -> None:
-        """Free bytes of a term on the rank or the host."""
+        """Free bytes of a memory term on the rank or the host."""
         if count:
             (self.host if host else self.rank).add(name, -count)
             if self._tracks_combined:
@@ -113,7 +116,7 @@ class MemoryLedger:
         self.free(name, count, host=host)
 
     def reset(self) -> None:
-        """Free all bytes of all terms."""
+        """Free all bytes of all memory terms."""
         for place in self._pools:
             place.record_peak()
             place.live.clear()
@@ -125,13 +128,13 @@ class MemoryLedger:
             place.enter(phase)
 
 
-# Terms of an estimate: the config key that controls each one, and its formula.
+# Memory terms: the config key that controls each one, and its formula.
 
 ZERO = "zero_optimization."
 
 
 class TermDescription(NamedTuple):
-    """The config key that controls a term, and the term's formula.
+    """The config key that controls a memory term, and the term's formula.
 
     Symbols: P trainable parameters, W data-parallel ranks, T tokens per micro batch, V vocabulary size, h hidden size,
     b bytes per weight, p P/W with padding.

@@ -32,7 +32,7 @@ class UnmodeledSetting(NamedTuple):
     lowers: frozenset[str] = frozenset()
     """Memories (`rank`, `host`) that may need less because of the setting."""
     terms: frozenset[str] = frozenset()
-    """Terms that the setting may lower, or empty for any term."""
+    """Names of the memory terms that the setting may lower; empty if it may lower any of them."""
 
     def to_dict(self) -> JsonObject:
         """Return the setting as a JSON object."""
@@ -60,7 +60,7 @@ ACTIVATION_TERMS = frozenset(
         "inputs",
     )
 )
-"""Terms that grow with the number of tokens in a micro batch."""
+"""Memory terms that grow with the number of tokens in a micro batch."""
 ASSUMED_LENGTH = UnmodeledSetting(
     "the sequence length",
     "it is not given; pass `--sequence-length`",

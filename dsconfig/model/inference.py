@@ -200,7 +200,7 @@ class InferenceConfig(Section):
     checkpoint: Annotated[
         str | FreeForm | None, Key(since="0.7.6", was=(EarlierType("0.9.2", str | None),))
     ] = None
-    """Checkpoint to load: the path of a JSON file that describes it, or that description itself."""
+    """Checkpoint to load: the path to a JSON file that describes it, or that description itself."""
     base_dir: Annotated[
         str, Key(since="0.7.6", was=(EarlierType("0.10.0", str | None),), defaults=(("0.10.0", None),))
     ] = ""

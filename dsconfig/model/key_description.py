@@ -38,7 +38,7 @@ class KeyFact(NamedTuple):
 
 
 class KeyDescription(NamedTuple):
-    """The description of a key: sentences about what it does, and facts."""
+    """The description of a key: sentences on what it does, and titled facts such as its default and its releases."""
 
     prose: str
     facts: tuple[KeyFact, ...]

@@ -401,7 +401,7 @@ def _scheduler_messages(block: Mapping[str, Json], semantics: ElasticitySemantic
         ensure_immutable_elastic_config(block, semantics=semantics)
     except Exception as error:
         raise ResolveError(f"{c.DEEPSPEED_ELASTICITY_CONFIG}: {error}") from None
-    text = f"the block equals the scheduler's in {c.DEEPSPEED_ELASTICITY_CONFIG}"
+    text = f"`{c.ELASTICITY}` equals the section that the scheduler put in {c.DEEPSPEED_ELASTICITY_CONFIG}"
     return [AutofillMessage("environment", text, c.ELASTICITY)]
 
 

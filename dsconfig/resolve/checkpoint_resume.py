@@ -61,7 +61,7 @@ class CheckpointFolder(NamedTuple):
     weights: tuple[str, ...] = ()
     """Files with the weights of the whole model, or of an adapter."""
     is_of_trainer: bool = False
-    """Whether the Trainer of Transformers wrote the checkpoint."""
+    """Whether the Transformers Trainer wrote the checkpoint."""
     universal_tag: str | None = None
     """Content of `latest_universal`; None if there is no such file."""
 
@@ -466,7 +466,7 @@ def _world_size_obstacles(
     )
     convert = f"convert it to the universal format{experts}, and {_UNIVERSAL_KEY}"
     needed = _FIRST_UNIVERSAL.get(checkpoint.layout)
-    upgrade = f"use DeepSpeed {needed} or newer and convert it to the universal format"
+    upgrade = f"use DeepSpeed {needed} or later and convert it to the universal format"
     yield ResumeObstacle(
         "blocked",
         f"the checkpoint was written by {saved} data-parallel ranks, but {ranks} would load it: DeepSpeed raises"

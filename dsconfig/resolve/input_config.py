@@ -177,7 +177,7 @@ def _config_from_accelerate_block(host: Document, job: Job) -> InputConfig:
     )
     if config is None:
         raise _no_config_error(host, job.releases.releases[-1])
-    text = f"accelerate makes this config of the block `{accelerate_launch_file.BLOCK}` of {host.name}"
+    text = f"Accelerate builds this config from `{accelerate_launch_file.BLOCK}` in {host.name}"
     # The Trainer also resolves "auto" in the plugin's config: trainer.py, `propagate_args_to_deepspeed`.
     consumer = reader.consumer_spec if reader.name in HUGGING_FACE else spec
     return InputConfig(

@@ -268,7 +268,7 @@ def reject_raw_config(
 def reject_resolved_config(run: ResolvedRun, suppressed: frozenset[_Identity], name: str) -> None:
     """Raise an error for diagnostics in the resolved config, as DeepSpeed or the consumer receives it.
 
-    `name` is the path of the config; programs that use it may overwrite more values.
+    `name` is the path to the config; programs that use it may overwrite more values.
 
     Raises:
         ResolveError: a diagnostic stops the run.

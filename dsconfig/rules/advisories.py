@@ -97,7 +97,7 @@ def incompatible_versions(ctx: Context) -> Iterator[Finding]:
     source="transformers integrations/deepspeed.py:HfDeepSpeedConfig.__init__",
 )
 def deepspeed_older_than_trainer_requires(ctx: Context) -> Iterator[Finding]:
-    """The DeepSpeed release is older than the Trainer of this version of Transformers requires.
+    """The DeepSpeed release is older than the Trainer in this version of Transformers requires.
 
     The Trainer compares the installed versions with a table when it loads the config, and raises "deepspeed>=0.9.3
     is required for a normal functioning of this module". Install scripts that pin DeepSpeed but not Transformers
@@ -117,14 +117,15 @@ def deepspeed_older_than_trainer_requires(ctx: Context) -> Iterator[Finding]:
     if least is not None and ctx.before(least):
         yield ctx.at(
             (),
-            f"the Trainer of Transformers {ctx.version} requires DeepSpeed {least} or newer, not {ctx.release_name}",
+            f"the Trainer in Transformers {ctx.version} requires DeepSpeed {least} or later, "
+            f"but the target is {ctx.release_name}",
             help=f"upgrade DeepSpeed to {least} or later, or use an older version of Transformers",
         )
 
 
 @rule("DSC875", effect="crashes", source="transformers integrations/deepspeed.py:HfDeepSpeedConfig.__init__")
 def accelerate_older_than_trainer_requires(ctx: Context) -> Iterator[Finding]:
-    """The repository requires an Accelerate that is older than the Trainer of its Transformers requires.
+    """The repository requires a version of Accelerate that is too old for the Trainer in its version of Transformers.
 
     The Trainer compares the installed versions with a table when it loads the config, and raises "accelerate>=0.26.0
     is required for a normal functioning of this module". It is reported only if the requirements of the repository
@@ -140,6 +141,7 @@ def accelerate_older_than_trainer_requires(ctx: Context) -> Iterator[Finding]:
     if least is not None and known is not None and known.versions.is_within(parse_version_range(f"<{least}")):
         yield ctx.at(
             (),
-            f"the Trainer of Transformers {ctx.version} requires Accelerate {least} or newer, not {known.text}",
+            f"the Trainer in Transformers {ctx.version} requires Accelerate {least} or later, "
+            f"but the requirements allow {known.text}",
             help=f"upgrade Accelerate to {least} or later, or use an older version of Transformers",
         )

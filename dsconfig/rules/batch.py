@@ -90,7 +90,7 @@ def batch_size_divided_by_zero(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             key,
             f"`{key}` is {quote_value(value)}, but DeepSpeed divides `{TRAIN}` by it",
-            help="set it to a positive integer, or remove it so that DeepSpeed derives it",
+            help=f"set `{key}` to a positive integer, or remove it so that DeepSpeed derives it",
             fix=remove_key((key,)),
         )
 

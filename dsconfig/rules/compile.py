@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from dsconfig.core.diagnostic import Fix, RemoveKey
-from dsconfig.core.json_types import Json, JsonObject
+from dsconfig.core.json_types import Json, JsonObject, NamedTuple
 from dsconfig.core.wording import join_alternatives, quote_value
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.rule_context import Context, Finding, SkipRule
@@ -150,7 +150,7 @@ def deepcompile_falls_back(ctx: Context) -> Iterator[Finding]:
     source="runtime/engine.py:DeepSpeedEngine.compile",
 )
 def deepcompile_of_stage_3_on_new_torch(ctx: Context) -> Iterator[Finding]:
-    """DeepCompile at stage 3 does not support PyTorch 2.9 or newer in these releases.
+    """DeepCompile at stage 3 does not support PyTorch 2.9 or later in these releases.
 
     `engine.compile()` raises "DeepCompile with ZeRO stage 3 is not currently supported on PyTorch >= 2.9". This is a
     warning, because the config does not say which version of PyTorch is installed.
@@ -167,7 +167,7 @@ def deepcompile_of_stage_3_on_new_torch(ctx: Context) -> Iterator[Finding]:
     if "autosp" not in listed_passes(ctx) and effective_stage(ctx) == 3:
         yield ctx.at(
             _DEEP,
-            f"`deepcompile` at stage 3 raises on PyTorch 2.9 or newer in DeepSpeed {ctx.release_name}",
+            f"`deepcompile` at stage 3 raises on PyTorch 2.9 or later in DeepSpeed {ctx.release_name}",
             help="use stage 1 or 2, use PyTorch 2.8 or older, or upgrade DeepSpeed to 0.19.0 or later",
             related=related_stage(ctx),
         )
@@ -334,36 +334,57 @@ def autoep_compile_conflict(ctx: Context) -> Iterator[Finding]:
     path = "compile.autoep_non_moe"
     if "autoep_non_moe" not in compile_section(ctx) or not ctx.is_on(path):
         return
-    conflicts = dict(_conflicts_with_autoep(ctx))
+    conflicts = list(_conflicts_with_autoep(ctx))
     if conflicts:
-        *others, last = conflicts
-        reasons = f"{', '.join(others)} and {last}" if others else last
+        reasons = _join_phrases([each.phrase for each in conflicts])
         yield ctx.at(
             path,
             f"`autoep_non_moe` is on, but `engine.compile()` rejects it {reasons}",
-            help="set `autoep_non_moe` to `false`, or change the conflicting settings",
-            related=[(f"{what} here", path) for what, path in conflicts.items() if ctx.has(path)],
+            help=f"set `autoep_non_moe` to `false`, or {_join_phrases([each.remedy for each in conflicts])}",
+            related=[(f"{each.phrase} here", each.path) for each in conflicts if ctx.has(each.path)],
         )
 
 
-def _conflicts_with_autoep(ctx: Context) -> Iterator[tuple[str, str]]:
-    """Yield the settings that conflict with `autoep_non_moe`, each as a phrase and a path."""
+class _ConflictWithAutoEp(NamedTuple):
+    """A setting that `autoep_non_moe` does not work with, or that it needs."""
+
+    phrase: str
+    """The setting as the end of a sentence, such as `at ZeRO stage 3`."""
+    path: str
+    remedy: str
+
+
+def _join_phrases(phrases: Sequence[str]) -> str:
+    *others, last = phrases
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def _conflicts_with_autoep(ctx: Context) -> Iterator[_ConflictWithAutoEp]:
+    """Yield the settings that conflict with `autoep_non_moe`, and a missing `expert_parallel`."""
     if not ctx.is_on("expert_parallel.enabled"):
-        yield "without `expert_parallel`", "expert_parallel"
+        yield _ConflictWithAutoEp(
+            "without `expert_parallel`", "expert_parallel", "set `expert_parallel.enabled` to `true`"
+        )
     if ctx.is_on(_DEEP):
-        yield "with `deepcompile`", _DEEP
+        yield _ConflictWithAutoEp("with `deepcompile`", _DEEP, f"set `{_DEEP}` to `false`")
     if effective_stage(ctx) == 3:
-        yield "at ZeRO stage 3", "zero_optimization.stage"
+        yield _ConflictWithAutoEp("at ZeRO stage 3", "zero_optimization.stage", "use stage 1 or 2")
     for size, name in ((_TP, "tensor parallelism"), ("sequence_parallel_size", "sequence parallelism")):
         value = ctx.value(size) if ctx.has(size) else 1
         if isinstance(value, int) and value > 1:
-            yield f"with {name} of size {value}", size
+            yield _ConflictWithAutoEp(f"with {name} of size {value}", size, f"set `{size}` to 1")
     for offload in (OPTIMIZER, PARAM):
         if configured_offload_device(ctx, offload) != "none":
-            yield f"with offload to {quote_value(configured_offload_device(ctx, offload))}", offload
+            device = configured_offload_device(ctx, offload)
+            yield _ConflictWithAutoEp(
+                f"with offload to {quote_value(device)}", offload, f"remove `{offload}`"
+            )
     backend = ctx.value("expert_parallel.comm_backend")
     if backend != "comm":
-        yield f"with `comm_backend` {quote_value(backend)}", "expert_parallel.comm_backend"
+        path = "expert_parallel.comm_backend"
+        yield _ConflictWithAutoEp(
+            f"with `comm_backend` {quote_value(backend)}", path, f'set `{path}` to `"comm"`'
+        )
 
 
 # Options without effect.

@@ -56,7 +56,7 @@ def compression_group_not_an_object(ctx: Context) -> Iterator[Finding]:
                 yield ctx.at(
                     (_ROOT, technique, "different_groups", name),
                     f"group `{name}` is {describe_value(group)} but DeepSpeed expects an object",
-                    help="write an object with `params` and `modules`, or remove the group",
+                    help="set it to an object with `params` and `modules`, or remove the group",
                 )
 
 

@@ -161,7 +161,7 @@ def random_ltd_layers_miscounted(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             f"{_LTD}.random_ltd_layer_num",
             f"`random_ltd_layer_num` is {quote_value(number)}, but `random_ltd_layer_id` lists {len(layers)} layers",
-            help=f"set it to {len(layers)}, or list {number} layers",
+            help=f"set `random_ltd_layer_num` to {len(layers)}, or list {number} layers in `random_ltd_layer_id`",
             related=[("the layers are listed here", f"{_LTD}.random_ltd_layer_id")],
         )
 

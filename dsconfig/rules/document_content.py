@@ -74,7 +74,9 @@ def root_not_an_object(ctx: Context) -> Iterator[Finding]:
     value = ctx.document.value(ctx.parser)
     if ctx.document.is_readable(ctx.parser) and not is_binary(ctx):
         yield ctx.at(
-            (), f"the config is {json_kind(value)}, but DeepSpeed expects an object", help="write `{ … }`"
+            (),
+            f"the config is {json_kind(value)}, but DeepSpeed expects an object",
+            help='put the settings into one object, such as `{"train_micro_batch_size_per_gpu": 1}`',
         )
 
 

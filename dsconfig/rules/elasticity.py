@@ -175,7 +175,7 @@ def _version_faults(block: JsonObject, semantics: ElasticitySemantics) -> Iterat
             "DSC604",
             "num_gpus_per_node",
             message,
-            f"set it to a multiple of {model}, so that no replica of the model spans two nodes",
+            f"set `num_gpus_per_node` to a multiple of {model}, so that no replica of the model spans two nodes",
         )
 
 
@@ -380,7 +380,7 @@ def unknown_elastic_version(ctx: Context) -> Iterator[Finding]:
 
 
 @rule("DSC604", effect="rejected", since="0.7.0", until="0.19.7", source=_SOLVER)
-def elastic_model_parallel_misfit(ctx: Context) -> Iterator[Finding]:
+def elastic_model_parallel_size_conflict(ctx: Context) -> Iterator[Finding]:
     """`model_parallel_size` does not fit the other keys of the `elasticity` section.
 
     Only version 0.2 of the algorithm supports model parallelism, and it requires that models do not span

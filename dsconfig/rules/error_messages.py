@@ -140,7 +140,7 @@ class _ExactMatch(NamedTuple):
 
 
 def _exact_matches(text: str) -> Iterator[_ExactMatch]:
-    """Yield the known messages that occur in a text."""
+    """Yield the known messages that occur in the pasted text."""
     lower = text.lower()
     for entry in known_error_messages():
         for variant in entry.texts:
@@ -160,7 +160,7 @@ def _longest_word(text: str) -> str:
 
 
 def _partial_matches(text: str) -> Iterator[ErrorMessageMatch]:
-    """Yield the known messages that share a long literal part with a text."""
+    """Yield the known messages of which a long literal part occurs in the pasted text."""
     lower = text.lower()
     for each in known_error_messages():
         texts = [

@@ -101,39 +101,29 @@ _ENUMS = (
 _SIZES = ("autoep_size", "comm_num_sm", "comm_qp_margin", "comm_max_tokens_per_rank")
 _GROUPS = ("num_expert_groups", "num_limited_groups")
 _SWITCHES = ("validate_folding_routing", "async_split_plan", "has_shared_experts")
-_DIRECT = (
-    "expert_w1",
-    "expert_w2",
-    "expert_w3",
-    "num_experts_attr",
-    "top_k_attr",
-    "router_pattern",
-    "expert_pattern",
-    "shared_experts_pattern",
-    "shared_experts_gate_pattern",
-)
-"""Keys that name a direct attribute of a module, which cannot contain a dot."""
+_NAMES = ("expert_w1", "expert_w2", "expert_w3", "num_experts_attr", "top_k_attr")
+_PATTERNS = ("router_pattern", "expert_pattern", "shared_experts_pattern", "shared_experts_gate_pattern")
+_ATTRIBUTES = (*_NAMES, *_PATTERNS)
+"""Keys with the name of an attribute, which the engine passes to `getattr`, or with a pattern for such names."""
 
 
-def _problem_with_value(ctx: Context, key: str) -> tuple[str, str] | None:
-    """Return what is wrong with a key's value and what the engine expects, or None."""
+def _expected_value(ctx: Context, key: str) -> str | None:
+    """Return a phrase for the values that the engine accepts for a key, or None if its value is one of them."""
     value = ctx.raw(f"{EP}.{key}")
     if key in _SIZES:
         may_be_zero = key in ("comm_qp_margin", "comm_max_tokens_per_rank")
         expected = "a non-negative integer" if may_be_zero else "a positive integer"
-        return ("", expected) if _is_invalid_size(value, 0 if may_be_zero else 1) else None
+        return expected if _is_invalid_size(value, 0 if may_be_zero else 1) else None
     if key in _GROUPS:
         too_small = isinstance(value, int | float) and value < 1
-        return ("", "a positive integer, or `null`") if too_small or isinstance(value, str) else None
+        return "a positive integer, or `null`" if too_small or isinstance(value, str) else None
     if key in _SWITCHES:
         is_valid = isinstance(value, bool) or (value is None and key == "has_shared_experts")
-        return None if is_valid else ("", "`true` or `false`")
-    if key in _DIRECT and value is not None:
-        if not isinstance(value, str) or not value:
-            return "", "the name of an attribute"
-        return ("", "the name of a direct attribute, without dots") if "." in value else None
+        return None if is_valid else "`true` or `false`"
+    if key in _ATTRIBUTES and value is not None and (not isinstance(value, str) or not value):
+        return "the name of an attribute"
     if key == "routed_scaling_factor" and value != "auto" and not isinstance(value, int | float):
-        return "", 'a number or `"auto"`'
+        return 'a number or `"auto"`'
     return None
 
 
@@ -165,24 +155,33 @@ def unsupported_expert_parallel_value(ctx: Context) -> Iterator[Finding]:
     for event in ctx.walk.rejected:
         key = event.path[-1]
         if event.path[0] == EP and key in _ENUMS:
-            yield _report_rejected_value(ctx, str(key), "", describe_type(event.verdict.expected))
+            yield _report_rejected_value(ctx, str(key), describe_type(event.verdict.expected))
     for key in ctx.data[EP]:
-        problem = _problem_with_value(ctx, key) if ctx.key(f"{EP}.{key}") else None
-        if problem:
-            yield _report_rejected_value(ctx, key, *problem)
+        if ctx.key(f"{EP}.{key}") is None:
+            continue
+        if expectation := _expected_value(ctx, key):
+            yield _report_rejected_value(ctx, key, expectation)
+        elif key in _ATTRIBUTES and "." in str(value := ctx.raw(f"{EP}.{key}")):
+            yield _report_dotted_name(ctx, key, str(value))
 
 
-def _report_rejected_value(ctx: Context, key: str, detail: str, expectation: str) -> Finding:
+def _report_rejected_value(ctx: Context, key: str, expectation: str) -> Finding:
     value = ctx.raw(f"{EP}.{key}")
-    formatted = (
-        quote_value(value)
-        if value is None or isinstance(value, str)
-        else f"{json_kind(value)}, {quote_value(value)}"
-    )
+    kind = "" if value is None or isinstance(value, str) else f"{json_kind(value)}, "
     return ctx.at(
         f"{EP}.{key}",
-        f"{format_key((EP, key))} is {formatted}{detail}, but the engine expects {expectation}",
+        f"{format_key((EP, key))} is {kind}{quote_value(value)}, but the engine expects {expectation}",
         help=f"set it to {expectation}",
+        related=[_related_switch()],
+    )
+
+
+def _report_dotted_name(ctx: Context, key: str, value: str) -> Finding:
+    name = value.rpartition(".")[2]
+    return ctx.at(
+        f"{EP}.{key}",
+        f"{format_key((EP, key))} is {quote_value(value)}, but the engine does not follow dotted paths",
+        help="set it to the name of one attribute" + (f", such as {quote_value(name)}" if name else ""),
         related=[_related_switch()],
     )
 
@@ -191,7 +190,7 @@ def _report_rejected_value(ctx: Context, key: str, detail: str, expectation: str
 
 
 @rule("DSC731", effect="crashes", since="0.19.2", source=f"{_FOLDING}:build_folding_spec")
-def expert_parallel_size_misfit(ctx: Context) -> Iterator[Finding]:
+def expert_parallel_size_not_a_divisor(ctx: Context) -> Iterator[Finding]:
     """The world size is not a multiple of the size of an expert-parallel group.
 
     An expert-parallel group has `autoep_size` × `expert_tensor_parallel_size` ranks, which must divide the
@@ -234,7 +233,7 @@ def expert_parallel_size_misfit(ctx: Context) -> Iterator[Finding]:
             f"{EP}.autoep_size",
             f"`autoep_size` {quote_value(size)} does not divide the world size {ctx.world_size} "
             f"{format_remainder(ctx.world_size, size)}",
-            help=f"use {join_alternatives(divisors(ctx.world_size))}, or another number of ranks",
+            help=f"set `autoep_size` to {join_alternatives(divisors(ctx.world_size))}, or change the number of ranks",
         )
 
 
@@ -262,7 +261,7 @@ def more_limited_groups_than_groups(ctx: Context) -> Iterator[Finding]:
             f"{EP}.num_limited_groups",
             f"`num_limited_groups` is {quote_value(limited)}, more than the {quote_value(groups)} "
             "of `num_expert_groups`",
-            help=f"set it to at most {quote_value(groups)}",
+            help=f"set `num_limited_groups` to at most {quote_value(groups)}",
             related=[("the number of groups is set here", f"{EP}.num_expert_groups")],
         )
 
@@ -516,7 +515,7 @@ def parallel_presets_differ(ctx: Context) -> Iterator[Finding]:
             path,
             f"`{path}` is {quote_value(tensor)}, but `{EP}.preset_model` is {quote_value(expert)}; "
             "they must be equal",
-            help=f"write {quote_value(expert)}, or remove it",
+            help=f"set `{path}` to {quote_value(expert)}, or remove it",
             related=[("the other preset is set here", f"{EP}.preset_model")],
         )
 

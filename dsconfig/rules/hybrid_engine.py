@@ -41,7 +41,7 @@ def world_size_not_divided_by_inference_groups(ctx: Context) -> Iterator[Finding
             "hybrid_engine.inference_tp_size",
             f"`inference_tp_size` {size} does not divide the world size {world}, "
             f"so {world % size} ranks are in no group",
-            help=f"use {join_alternatives(divisors(world)[:12])}, or another number of ranks",
+            help=f"set `inference_tp_size` to {join_alternatives(divisors(world)[:12])}, or change the number of ranks",
         )
 
 
@@ -114,7 +114,7 @@ def opt_layers_with_renamed_cache(ctx: Context) -> Iterator[Finding]:
     if transformers is not None and transformers.versions.is_within(_RENAMED_CACHE):
         yield ctx.at(
             "hybrid_engine.enabled",
-            f"the hybrid engine replaces the OPT layers of Transformers {transformers.text} with layers of its own,"
+            f"the hybrid engine replaces the OPT layers in Transformers {transformers.text} with layers of its own,"
             " which do not support the model's cache",
             help="set `hybrid_engine.enabled` to `false`, or use Transformers before 5.24",
         )

@@ -247,7 +247,7 @@ def invalid_argument_of_init_inference(ctx: Context) -> Iterator[Finding]:
     """`init_inference` gets more positional arguments than the model and the config, or a config of another type.
 
     Up to 0.7.5, the second positional argument was `mp_size` or `triangular_masking`. Since then it is the config,
-    which has to be a dict or the path of a JSON file, and every setting is a key or a keyword argument:
+    which has to be a dict or the path to a JSON file, and every setting is a key or a keyword argument:
 
         deepspeed.init_inference(model, 2)          # rejected
         deepspeed.init_inference(model, tensor_parallel={"tp_size": 2})
@@ -261,7 +261,7 @@ def invalid_argument_of_init_inference(ctx: Context) -> Iterator[Finding]:
         return
     message, span = "", None
     if arguments.has_invalid_config:
-        message, span = "the config is neither a dict nor the path of a file", arguments.config
+        message, span = "the config is neither a dict nor the path to a file", arguments.config
     elif len(arguments.positional) > 1:
         message, span = "only the model and the config are positional arguments", arguments.positional[1]
     elif arguments.positional and arguments.config != arguments.positional[0]:

@@ -132,7 +132,7 @@ def deprecated_key(ctx: Context) -> Iterator[Finding]:
             continue
         yield ctx.at(
             entry.path,
-            f"{format_key(entry.path)} is deprecated since DeepSpeed {release_name(info.deprecated)}",
+            f"{format_key(entry.path)} has been deprecated since DeepSpeed {release_name(info.deprecated)}",
             help=replacement_advice(ctx, info, entry),
             part="key",
             fix=replace_with_new_name(ctx, entry, safe=_is_equivalent(ctx, entry)),

@@ -44,7 +44,7 @@ def timer_switch_not_a_boolean(ctx: Context) -> Iterator[Finding]:
                 path,
                 f"`{path}` is {describe_value(value)} but DeepSpeed combines "
                 f"`{_SWITCHES[0]}` and `{_SWITCHES[1]}` with a bitwise or",
-                help="use `true` or `false`",
+                help=f"set `{path}` to `true` or `false`",
             )
 
 
@@ -133,7 +133,7 @@ def diagnosis_left_on(ctx: Context) -> Iterator[Finding]:
             yield ctx.at(
                 row.path,
                 f"`{name}` is on: {row.cost}",
-                help="set it to `false`, unless you are profiling or debugging",
+                help=f"set `{name}` to `false`, unless you are profiling or debugging",
                 fix=Fix(f"set `{name}` to `false`", (SetValue(ctx.written_path(row.path), row.off),)),
             )
 

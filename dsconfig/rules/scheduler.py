@@ -70,9 +70,9 @@ def scheduler_without_params(ctx: Context) -> Iterator[Finding]:
             else "`scheduler.params` is absent"
         )
         + ", but the engine unpacks it into arguments",
-        help=f"use an object with {join_alternatives((f'`{key}`' for key in needed), 'and')}"
+        help=f"set it to an object with {join_alternatives((f'`{key}`' for key in needed), 'and')}"
         if needed
-        else "use an object, such as `{}`",
+        else "set it to an empty object, `{}`",
         fix=Fix(
             "set `scheduler.params` to `{}`", (SetValue(("scheduler", "params"), {}),), safe=value is None
         )
@@ -382,7 +382,7 @@ def plateau_without_metric(ctx: Context) -> Iterator[Finding]:
 
 
 @rule("DSC553", effect="crashes", source=_BUILD)
-def scheduler_of_objects(ctx: Context) -> Iterator[Finding]:
+def scheduler_requires_python_objects(ctx: Context) -> Iterator[Finding]:
     """A PyTorch scheduler requires Python objects, which a config cannot contain.
 
     Bad:

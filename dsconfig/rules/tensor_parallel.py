@@ -120,7 +120,7 @@ def world_size_not_divided_by_tensor_parallel(ctx: Context) -> Iterator[Finding]
         yield ctx.at(
             AUTOTP,
             f"`autotp_size` {size} does not divide the world size {world} {format_remainder(world, size)}",
-            help=f"use {join_alternatives(divisors(world)[:12])}, or another number of ranks",
+            help=f"set `autotp_size` to {join_alternatives(divisors(world)[:12])}, or change the number of ranks",
         )
 
 

@@ -211,9 +211,9 @@ def section_not_an_object(ctx: Context) -> Iterator[Finding]:
                 f"{format_key(rejection.path)} is {describe_value(rejection.value)} but DeepSpeed expects an object",
                 help="remove the section to use its defaults"
                 if is_removable
-                else 'use `{"stage": 0}`'
+                else 'set it to an object, such as `{"stage": 0}`'
                 if is_required
-                else f"use {_example_object(rejection)}",
+                else f"set it to an object{_example_object(rejection)}",
                 fix=Fix("remove the section", (RemoveKey(rejection.path),), safe=True)
                 if is_removable
                 else None,
@@ -225,10 +225,16 @@ _EXAMPLES = {"enabled": "true", "device": '"cpu"', "stage": "0"}
 
 
 def _example_object(rejection: RejectionEvent) -> str:
-    """Return an example object for a section, with its most important key."""
+    """Return an example of a section's object with its most important key, or else name its first keys."""
     child = child_section(rejection.key.type)
-    name = next((name for name in _EXAMPLES if child and name in keys_of_section_class(child)), None)
-    return "an object with its keys" if name is None else f'`{{"{name}": {_EXAMPLES[name]}}}`'
+    keys = keys_of_section_class(child) if child else {}
+    name = next((name for name in _EXAMPLES if name in keys), None)
+    if name is not None:
+        return f', such as `{{"{name}": {_EXAMPLES[name]}}}`'
+    first_keys = [
+        f"`{key}`" for key, info in keys.items() if info.is_read_in(rejection.section.releases.first)
+    ][:3]
+    return f" with keys such as {join_alternatives(first_keys, 'and')}" if first_keys else ""
 
 
 # Values out of range, and strings that the key does not accept.

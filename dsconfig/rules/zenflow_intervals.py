@@ -89,7 +89,7 @@ def accumulation_set_by_zenflow(ctx: Context) -> Iterator[Finding]:
             path,
             f"`{path}` is {steps}, but DeepSpeed uses the `update_interval` of ZenFlow, {update}, and does"
             " not recompute `train_batch_size`",
-            help=(f"set it to {update}, or " if accepts_update else "") + f"set `{_UPDATE}` to {steps}",
+            help=(f"set `{path}` to {update}, or " if accepts_update else "") + f"set `{_UPDATE}` to {steps}",
             related=[("the interval is set here", _UPDATE)],
             fix=Fix(f"replace with {update}", (SetValue((path,), update),)) if accepts_update else None,
         )
@@ -251,7 +251,7 @@ def zenflow_selection_before_update(ctx: Context) -> Iterator[Finding]:
             _INTERVAL,
             f"`select_interval` is {select}, less than `update_interval`, {update}: a selection must last for"
             " at least one update",
-            help=f"set it to {update} or more",
+            help=f"set `select_interval` to {update} or more",
             related=[("the update interval is set here", _UPDATE)],
             fix=Fix(f"replace with {update}", (SetValue(ctx.written_path(_INTERVAL), update),)),
         )

@@ -378,9 +378,10 @@ def unavailable_keys(section_view: SectionView, release: int, *, closed: bool) -
                 f"`{word}` was removed from DeepSpeed after {release_name(max(before))}{replacement_hint(info)}",
             )
         elif after:
+            first = release_name(min(after))
             yield (
                 word,
-                f"`{word}` requires DeepSpeed {release_name(min(after))} or later, not {release_name(release)}",
+                f"`{word}` requires DeepSpeed {first} or later, but the target is {release_name(release)}",
             )
 
 

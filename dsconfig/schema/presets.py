@@ -164,7 +164,7 @@ _REMARKS = {
     "train_micro_batch_size_per_gpu": "Samples per GPU and forward pass; limited by GPU memory.",
     "gradient_accumulation_steps": "Forward passes per optimizer step. Batch size = this × the value above × GPUs.",
     "gradient_clipping": "Maximum global gradient norm.",
-    "bf16": "Requires an A100 or newer; use fp16 on older GPUs.",
+    "bf16": "Requires an A100 or later; use fp16 on older GPUs.",
     "optimizer": "Omit it if the script passes its own optimizer.",
 }
 
@@ -321,7 +321,7 @@ _ALL: tuple[ConfigPreset, ...] = (
     ),
     ConfigPreset(
         "transformers",
-        'For the Trainer of Transformers, which resolves "auto" from its arguments.',
+        'For the Transformers Trainer, which resolves "auto" from its arguments.',
         {
             "train_batch_size": "auto",
             **_zero_section(2, reduce_bucket_size=500_000_000),

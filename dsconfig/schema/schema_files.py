@@ -181,7 +181,7 @@ def published_schema_text(name: str, schema: Schema) -> str:
 
 
 def yaml_schema(release: str = LATEST) -> Schema:
-    """Return the schema of a YAML file with a config, or the path of one, under `deepspeed`.
+    """Return the schema of a YAML file with a config, or the path to one, under `deepspeed`.
 
     Source: transformers 5.24 training_args.py, TrainingArguments.deepspeed.
     """
@@ -197,7 +197,7 @@ def yaml_schema(release: str = LATEST) -> Schema:
         "properties": {
             "deepspeed": {
                 "$ref": "#/definitions/ConfigOrPath",
-                "description": "A DeepSpeed config, or the path of one.",
+                "description": "A DeepSpeed config, or the path to one.",
             }
         },
         "definitions": {

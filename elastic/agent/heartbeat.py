@@ -126,44 +126,44 @@ class Heartbeat:
         if lease_clock() - self._sent_at >= self._settings.keep_alive_interval:
             self._send()
         watched = [one.member for one in self.view.watched] if self.view else []
-        look = self._store.poll([member.node for member in watched])
-        self.view = view = self._current_view(look, self.view)
+        polled = self._store.poll([member.node for member in watched])
+        self.view = view = self._current_view(polled, self.view)
         self._renew_lease(view)
-        self._detector.observe(view, watched, look.heartbeats)
+        self._detector.observe(view, watched, polled.heartbeats)
         self._remove_lost_members(view, watched)
 
-    def _current_view(self, look: PolledKeys, view: NodeView | None) -> NodeView:
+    def _current_view(self, polled: PolledKeys, view: NodeView | None) -> NodeView:
         """Return the view, reading it again if the state has changed, and sometimes in case a hint was lost."""
-        if look.alarm != self._alarm:
-            return self._read_whole_state(look)
+        if polled.alarm != self._alarm:
+            return self._read_whole_state(polled)
         if self._store.pages:
-            return self._view_from_page(look, view)
+            return self._view_from_page(polled, view)
         is_overdue = lease_clock() - self._read_at >= self._settings.keep_alive_interval
-        if view is None or is_overdue or look.hint > view.revision:
-            return self._read_whole_state(look, restores=is_overdue)
+        if view is None or is_overdue or polled.hint > view.revision:
+            return self._read_whole_state(polled, republish=is_overdue)
         return view
 
-    def _view_from_page(self, look: PolledKeys, view: NodeView | None) -> NodeView:
+    def _view_from_page(self, polled: PolledKeys, view: NodeView | None) -> NodeView:
         """Return the view of a node of a large job.
 
         A few nodes at random read the whole state, and restore a hint or pages that were lost with their writer.
         """
-        if view is None and look.hint == 0:
+        if view is None and polled.hint == 0:
             return view_of(JobState(0), self._node)  # no change of the job has been published yet
         if view is not None and self._is_chosen_to_restore(view):
-            return self._read_whole_state(look, restores=True)
-        if view is not None and look.hint <= view.revision:
+            return self._read_whole_state(polled, republish=True)
+        if view is not None and polled.hint <= view.revision:
             self._healing = None
             return view
         page = self._store.read_page()
         if page is None:
-            return self._read_whole_state(look)  # a job with other settings, which will reject this node
-        if page.revision >= look.hint:
+            return self._read_whole_state(polled)  # a job with other settings, which will reject this node
+        if page.revision >= polled.hint:
             self._healing = None
         else:
             self._healing = self._healing or WriterLottery()
             if self._healing.draw(page.present):
-                return self._read_whole_state(look, restores=True)
+                return self._read_whole_state(polled, republish=True)
         return page if view is None or page.revision > view.revision else view
 
     def _is_chosen_to_restore(self, view: NodeView) -> bool:
@@ -171,12 +171,12 @@ class Heartbeat:
         chance = self._pause / self._settings.keep_alive_interval
         return random.random() * max(1.0, present / _READERS) < chance
 
-    def _read_whole_state(self, look: PolledKeys, *, restores: bool = False) -> NodeView:
-        """Read the state; with `restores`, publish it again for the other nodes if they may not have noticed it."""
+    def _read_whole_state(self, polled: PolledKeys, *, republish: bool = False) -> NodeView:
+        """Read the state; with `republish`, publish it again for the other nodes if they may not have noticed it."""
         self._read_at = lease_clock()
         state = self._store.read()
-        self._alarm = look.alarm
-        if restores and (state.revision > look.hint or self._healing is not None):
+        self._alarm = polled.alarm
+        if republish and (state.revision > polled.hint or self._healing is not None):
             self._store.publish(state)
         self._healing = None
         return view_of(state, self._node)

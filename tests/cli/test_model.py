@@ -125,7 +125,7 @@ def test_settings_that_lead_nowhere_are_told(here: Path, run: Runs) -> None:
     result = run("check", "a.json")
     assert "note: a.json: the model was not checked: models/none: not a file" in result.out
     (here / "dsconfig.toml").write_text("model = 3\n")
-    assert "model: expected the path of its config.json or a name, as a string" in run("check", "a.json").err
+    assert "model: expected the path to its config.json or a name, as a string" in run("check", "a.json").err
     (here / "dsconfig.toml").write_text('host-memory = "much"\n')
     assert "host-memory: expected an amount of memory such as 512GiB" in run("check", "a.json").err
 
@@ -205,7 +205,7 @@ def test_leaves_set_by_a_script_of_the_repository_count(here: Path) -> None:
 def test_its_block_takes_no_number(run: Runs, here: Path) -> None:
     (here / "c.json").write_text(json.dumps({**CONFIG, "$dsconfig": {"model": 3}}))
     assert (
-        "invalid value of `model`: expected the path of its config.json or a name"
+        "invalid value of `model`: expected the path to its config.json or a name"
         in run("check", "c.json").out
     )
 

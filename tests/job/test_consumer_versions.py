@@ -203,7 +203,7 @@ def test_message_of_a_new_key_names_its_first_version() -> None:
     launch = {**LAUNCH, "deepspeed_config": {"zero_stage": 2, "deepspeed_moe_layer_cls_names": "Moe"}}
     (diagnostic,) = check(launch, consumer="accelerate==0.29.3")
     assert diagnostic.effect.value == "ignored"
-    assert diagnostic.help == "remove it, or use Accelerate 0.30 or newer"
+    assert diagnostic.help == "remove it, or use Accelerate 0.30 or later"
 
 
 @pytest.mark.parametrize(

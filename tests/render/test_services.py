@@ -247,7 +247,7 @@ def test_markdown_is_a_list_by_file() -> None:
     url = Diagnostic("DSC106", "", Effect.DEPRECATED, "").url
     assert lines[item] == (
         f"- **warning** in line 6, [DSC106 deprecated-key]({url}) (deprecated): "
-        "`cpu_offload` is deprecated since DeepSpeed 0.3.15"
+        "`cpu_offload` has been deprecated since DeepSpeed 0.3.15"
     )
     assert lines[item + 1].startswith("  - help: ")
     assert any(line.startswith("  - fix: ") for line in lines)

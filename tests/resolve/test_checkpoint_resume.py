@@ -74,7 +74,7 @@ def test_other_ranks_need_a_conversion(tmp_path: Path, capsys: pytest.CaptureFix
     assert command.endswith(f"--input_folder {step} --output_folder {step}_universal --inject_missing_state")
     (old,) = resume(root, STAGE_2, capsys, "--world-size", "6", "--target", "0.9.0")["obstacles"]
     assert old["commands"] == []
-    assert "0.11.2 or newer" in old["remedies"][0]
+    assert "0.11.2 or later" in old["remedies"][0]
 
 
 def test_stage_3_is_converted_since_another_release(
@@ -84,7 +84,7 @@ def test_stage_3_is_converted_since_another_release(
     (obstacle,) = resume(root, STAGE_3, capsys, "--world-size", "2")["obstacles"]
     assert "--inject_missing_state" not in obstacle["commands"][0]
     (old,) = resume(root, STAGE_3, capsys, "--world-size", "2", "--target", "0.14.4")["obstacles"]
-    assert "0.14.5 or newer" in old["remedies"][0]
+    assert "0.14.5 or later" in old["remedies"][0]
 
 
 def test_unknown_world_size_is_a_question(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -156,7 +156,7 @@ def test_folder_of_one_step_and_no_latest(tmp_path: Path, capsys: pytest.Capture
     root = stage_2(tmp_path / "out")
     (root / "latest").unlink()
     (obstacle,) = resume(root / "global_step10", STAGE_2, capsys, "--world-size", "4")["obstacles"]
-    assert "loads nothing, with a warning only" in obstacle["message"]
+    assert "loads nothing, and only logs a warning" in obstacle["message"]
 
 
 def test_weights_alone_and_lost_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -164,7 +164,7 @@ def test_weights_alone_and_lost_step(tmp_path: Path, capsys: pytest.CaptureFixtu
     root.mkdir()
     (root / "model-00001-of-00002.safetensors").write_bytes(b"")
     (obstacle,) = resume(root, STAGE_2, capsys, "--world-size", "4")["obstacles"]
-    assert "no states of DeepSpeed" in obstacle["message"]
+    assert "no DeepSpeed states" in obstacle["message"]
     (root / "latest").write_text("global_step7\n")
     (obstacle,) = resume(root, STAGE_2, capsys, "--world-size", "4")["obstacles"]
     assert "`latest` names `global_step7`" in obstacle["message"]

@@ -313,7 +313,7 @@ def _examine_compiler(machine: Machine, ops: list[str]) -> Iterator[MachineFact]
         missing = f"the compiler CXX={chosen}" if chosen else "no C++ compiler"
         verb = "was not found" if chosen else "was found"
         yield MachineFact(
-            "ops", status, f"{missing} {verb}: DeepSpeed cannot compile ops{needed}", "install g++ 9 or newer"
+            "ops", status, f"{missing} {verb}: DeepSpeed cannot compile ops{needed}", "install g++ 9 or later"
         )
     else:
         yield MachineFact("ops", "ok", f"C++ compiler: {compiler}")

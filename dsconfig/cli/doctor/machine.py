@@ -144,7 +144,7 @@ class Machine:
     # Programs and packages
 
     def find_program(self, *names: str) -> str | None:
-        """Return the path of the first of these programs found in `PATH`, or None."""
+        """Return the path to the first of these programs found in `PATH`, or None."""
         is_windows = self.platform == "win32"
         folders = self.environ.get("PATH", "").split(";" if is_windows else ":")
         suffixes = self.environ.get("PATHEXT", ".EXE").lower().split(";") if is_windows else [""]

@@ -42,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--gpus-per-node",
         type=parse_world_size,
         metavar="N",
-        help="override `num_gpus_per_node` of the block",
+        help="override `elasticity.num_gpus_per_node`",
     )
     add = parser.add_argument
     add(

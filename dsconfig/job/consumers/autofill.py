@@ -144,7 +144,7 @@ def fill_bucket_sizes(filling: AutofillState, *, all_stages: bool) -> None:
         filling.fill_key(PERSISTENCE, hidden and 10 * hidden, f"10 × hidden size {hidden}")
 
 
-# Trainer of Transformers: fills from its arguments first, then from the model.
+# Transformers Trainer: fills from its arguments first, then from the model.
 #
 # Source: transformers integrations/deepspeed.py, HfTrainerDeepSpeedConfig.
 

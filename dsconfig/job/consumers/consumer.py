@@ -72,7 +72,7 @@ class ConfigConsumer(NamedTuple):
         return next((fill.origin for fill in self.fills if fill.key == key), None)
 
 
-# Accelerate's DeepSpeedPlugin, which the Trainer of Transformers creates too.
+# Accelerate's DeepSpeedPlugin, which the Transformers Trainer creates too.
 #
 # Source: accelerate 1.15 utils/dataclasses.py, DeepSpeedPlugin.
 
@@ -141,7 +141,7 @@ ACCELERATE = ConfigConsumer(
 )
 
 
-# The Trainer of Transformers.
+# The Transformers Trainer.
 #
 # Source: transformers 5.24 integrations/deepspeed.py, HfTrainerDeepSpeedConfig.
 

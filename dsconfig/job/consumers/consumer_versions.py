@@ -207,7 +207,7 @@ def minimum_deepspeed_release(consumer: str, version: str | None) -> str | None:
 
 
 def minimum_accelerate_version(version: str | None) -> str | None:
-    """Return the oldest Accelerate with which the Trainer of a version of Transformers starts DeepSpeed, or None."""
+    """Return the oldest Accelerate with which the Trainer in a version of Transformers starts DeepSpeed, or None."""
     return _minimum_version(_LEAST_ACCELERATE, version)
 
 

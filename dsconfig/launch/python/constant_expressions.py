@@ -77,7 +77,7 @@ class ConstantEvaluator:
         return value
 
     def path_of_dump(self, call: ast.Call) -> str:
-        """Return the path of the file to which `json.dump(x, file)` or a similar call writes."""
+        """Return the path to the file to which `json.dump(x, file)` or a similar call writes."""
         target: ast.expr | None = call.args[1] if len(call.args) > 1 else keyword_argument(call, "fp")
         if last_dotted_name(call.func) == "dumps":
             parent = self._names.parents.get(call)

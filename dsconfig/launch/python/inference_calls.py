@@ -53,7 +53,7 @@ class InferenceArguments(NamedTuple):
     config: TextSpan | None
     """Argument that is the config, or None if there is none."""
     has_invalid_config: bool
-    """Whether the config is neither a dict nor the path of a file."""
+    """Whether the config is neither a dict nor the path to a file."""
     repeated: tuple[RepeatedArgument, ...]
     """Keyword arguments that the dict contains with another value."""
 
@@ -95,7 +95,7 @@ class InferenceCall:
 
     @property
     def has_invalid_config(self) -> bool:
-        """Whether the config is certainly neither a dict nor the path of a file."""
+        """Whether the config is certainly neither a dict nor the path to a file."""
         config = self.config
         if isinstance(config, ast.Name) and self._constants is not None:
             config = self._constants.only_binding_of(config) or config

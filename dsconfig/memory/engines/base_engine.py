@@ -14,7 +14,7 @@ GRADIENTS, BUCKET, TEMPORARY = "gradients", "reduce bucket", "optimizer step tem
 MIDDLE = 1
 """Index of the micro batch that represents all micro batches between the first and the last."""
 SAVE, CONSOLIDATED = "save", "consolidated weights"
-"""Phase in which stage 3 gathers the whole model, and the term for the gathered copy on the host."""
+"""Phase in which stage 3 gathers the whole model, and the memory term of the gathered copy on the host."""
 FLATTENED, BUILT = "flattened bucket copy", "initial model copy"
 GATHERED = "gathered parameters"
 

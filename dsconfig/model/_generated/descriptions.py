@@ -953,7 +953,7 @@ PROSE: dict[str, dict[str, str]] = {
         'moe': 'Expert parallelism of a mixture-of-experts model. Before 0.19.3, the short forms true and false are rejected.',
         'keep_module_on_host': 'Keep loaded weights in host memory, for example to quantize a model that is larger than the GPU. Only for automatic tensor parallelism and injection policies.',
         'quant': 'Quantization settings. DeepSpeed validates them, but no inference engine reads them.',
-        'checkpoint': 'Checkpoint to load: the path of a JSON file that describes it, or that description itself.',
+        'checkpoint': 'Checkpoint to load: the path to a JSON file that describes it, or that description itself.',
         'base_dir': 'Directory to which the paths in the checkpoint description are relative.',
         'set_empty_params': 'Create the injected modules without memory for their parameters, which a checkpoint then provides.',
         'save_mp_checkpoint_path': 'Directory to which the model is saved as split by tensor parallelism, so that it loads faster next time.',

@@ -1854,7 +1854,7 @@ class InferenceConfigDict(TypedDict, total=False):
     quant: model.InferenceQuantization | InferenceQuantizationDict
     """Quantization settings. DeepSpeed validates them, but no inference engine reads them.\n\n- Accepts: an object\n- Note: accepted but has no effect\n- Releases: 0.7.6 and later"""
     checkpoint: str | Mapping[str, Any] | None
-    """Checkpoint to load: the path of a JSON file that describes it, or that description itself.\n\n- Accepts: a string, an object or `null`\n- Releases: 0.7.6 and later"""
+    """Checkpoint to load: the path to a JSON file that describes it, or that description itself.\n\n- Accepts: a string, an object or `null`\n- Releases: 0.7.6 and later"""
     base_dir: str | os.PathLike[str]
     """Directory to which the paths in the checkpoint description are relative.\n\n- Accepts: a string\n- Default: `""`\n- Releases: 0.7.6 and later"""
     set_empty_params: bool

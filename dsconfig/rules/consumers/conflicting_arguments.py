@@ -159,7 +159,7 @@ def schedule_lost_on_resume(ctx: Context) -> Iterator[Finding]:
             (),
             f"{resuming} resumes from a checkpoint, but Transformers {ctx.version} neither saves nor loads the schedule"
             " of the Trainer with DeepSpeed: the learning rate starts anew",
-            help="use Transformers 4.33.3 or newer, or add `scheduler` to the config",
+            help="use Transformers 4.33.3 or later, or add `scheduler` to the config",
         )
 
 
@@ -194,7 +194,7 @@ def best_model_loaded_into_partitions(ctx: Context) -> Iterator[Finding]:
             stage_path(ctx),
             f"the job sets `load_best_model_at_end`, but Transformers {ctx.version} cannot load the best model into one"
             " that stage 3 has partitioned",
-            help="use Transformers 4.20 or newer, or leave out the argument and load the best checkpoint afterwards",
+            help="use Transformers 4.20 or later, or leave out the argument and load the best checkpoint afterwards",
         )
 
 

@@ -343,7 +343,7 @@ def zero_optimization_as_boolean_with_accelerate(ctx: Context) -> Iterator[Findi
             f"`zero_optimization` is {quote_value(value)}: DeepSpeed accepts that, but "
             f"{consumer_label(ctx)} expects an "
             "object",
-            help=f"write {quote_value(section)}",
+            help=f"set it to {quote_value(section)}",
             fix=Fix(
                 f"replace with {quote_value(section)}",
                 (SetValue(("zero_optimization",), section),),
@@ -413,9 +413,9 @@ def optimizer_without_scheduler(ctx: Context) -> Iterator[Finding]:
     if "optimizer" in ctx.data and "scheduler" not in ctx.data:
         yield ctx.at(
             ("scheduler",),
-            "the config has an `optimizer` but no `scheduler`, which the Trainer of Transformers "
+            "the config has an `optimizer` but no `scheduler`, which the Trainer in Transformers "
             f"{ctx.version} rejects",
-            help="remove `optimizer`, add `scheduler`, or use Transformers 4.33.3 or newer",
+            help="remove `optimizer`, add `scheduler`, or use Transformers 4.33.3 or later",
             part="key",
         )
 
@@ -479,7 +479,7 @@ def accumulation_under_no_sync(ctx: Context) -> Iterator[Finding]:
     if is_trainer and version_includes_change("no_sync", "transformers", version):
         return
     caller = f"Transformers {version}" if is_trainer else "`accelerator.accumulate`"
-    upgrade = "Transformers 4.47.1 or newer, " if is_trainer else ""
+    upgrade = "Transformers 4.47.1 or later, " if is_trainer else ""
     condition = (
         " if Accelerate is older than 1.9"
         if ctx.consumer == "transformers"
@@ -493,7 +493,7 @@ def accumulation_under_no_sync(ctx: Context) -> Iterator[Finding]:
         STEPS if is_about_steps else stage_path(ctx),
         f"with {count} accumulation steps, {caller} enters `no_sync`{condition}, and DeepSpeed"
         f" {ctx.release_name} rejects that at stage {format_number(effective_stage(ctx))}",
-        help=f"use {upgrade}Accelerate 1.9 or newer, DeepSpeed before 0.16.0, or stage 1",
+        help=f"use {upgrade}Accelerate 1.9 or later, DeepSpeed before 0.16.0, or stage 1",
         related=related_stage(ctx) if is_about_steps else [("the accumulation steps are set here", STEPS)],
     )
 

@@ -71,7 +71,11 @@ def elasticity_without_plan(ctx: Context) -> Iterator[Finding]:
             if _BLOCK in ctx.original_data
             else f"`{_BLOCK}` is missing"
         )
-        yield ctx.at((_BLOCK,), f"{_REJECTS}: {problem}", help=f"write `{_BLOCK}` as an object")
+        yield ctx.at(
+            (_BLOCK,),
+            f"{_REJECTS}: {problem}",
+            help=f"set `{_BLOCK}` to an object with `enabled`, `max_train_batch_size` and `micro_batch_sizes`",
+        )
         return
     named = [key for key in _NAMED.findall(str(error)) if key in block]
     path = (_BLOCK, named[0]) if named else (_BLOCK,)

@@ -84,8 +84,8 @@ def deepspeed_not_launched(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             (key,),
             f"`{key}` is {quote_value(value)}, so Accelerate ignores `{BLOCK}`",
-            help='set it to `"DEEPSPEED"`, or remove the block',
-            related=[("the ignored block", (BLOCK,))],
+            help=f'set `{key}` to `"DEEPSPEED"`, or remove `{BLOCK}`',
+            related=[(f"`{BLOCK}` is set here", (BLOCK,))],
             fix=fix,
         )
     else:
@@ -215,10 +215,10 @@ def unknown_launch_key(ctx: Context) -> Iterator[Finding]:
             f"`{key}` is not a key of Accelerate's `{BLOCK}`{_format_version(ctx, key)}: Accelerate ignores it",
             help=f"did you mean `{suggestion}`?"
             if suggestion
-            else f"remove it, or use Accelerate {version_adding_key(key)} or newer"
+            else f"remove it, or use Accelerate {version_adding_key(key)} or later"
             if version_adding_key(key)
             else "move it to a DeepSpeed config in JSON, and keep only "
-            f"`{LINK}`, the path of that config, in the block",
+            f"`{LINK}`, the path to that config, in `{BLOCK}`",
             effect="ignored",
             part="key",
             fix=Fix(f"rename to `{suggestion}`", (RenameKey(accelerate_block_path(key), suggestion),))
@@ -244,7 +244,7 @@ def _suggest_replacement(key: str, known_keys: frozenset[str]) -> str:
     if key in BLOCK_KEYS:
         return f"remove it, or move it into `{BLOCK}`"
     if since := version_adding_key(key):
-        return f"remove it, or use Accelerate {since} or newer"
+        return f"remove it, or use Accelerate {since} or later"
     if until := version_removing_key(key):
         return f"remove it: Accelerate {until} removed it"
     suggestion = _closest_key(key, None, known_keys)
@@ -361,7 +361,11 @@ def unreadable_launch_value(ctx: Context) -> Iterator[Finding]:
     content = ctx.data.get(BLOCK)
     if content is not None and not isinstance(content, dict):
         message = f"`{BLOCK}` is {describe_value(content)} but Accelerate expects an object"
-        yield ctx.at((BLOCK,), message, help=f"write an object; to name a config file, set `{LINK}` in it")
+        yield ctx.at(
+            (BLOCK,),
+            message,
+            help=f"set it to an object, such as `{{zero_stage: 2}}`; to use a config file, set `{BLOCK}.{LINK}`",
+        )
         return
     for key, is_valid, description in _PARSED_KEYS:
         value = accelerate_block(ctx).get(key)

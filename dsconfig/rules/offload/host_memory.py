@@ -36,16 +36,16 @@ _GPUS_PER_NODE, _SEQUENCE_LENGTH, _HALF_PRECISION = 8, 128, ("bf16", "fp16")
     "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3._create_fp32_partitions",
 )
 def host_memory_exceeded(ctx: Context) -> Iterator[Finding]:
-    """Training needs more host memory than the host has.
+    """Training needs more host memory than a node has.
 
-    Offloaded master weights, gradients and optimizer states of all ranks on a host stay in host memory for
+    Offloaded master weights, gradients and optimizer states of all ranks on a node stay in host memory for
     the whole run. Up to 0.18, stages 1 and 2 also flatten the weights there. The operating system kills a
     process that exceeds host memory, usually without an error message.
 
-    Reported only when the model, the world size and the host's memory are known and the whole model is trained:
+    Reported only when the model, the world size and the node's host memory are known and the whole model is trained:
     `host-memory`, or `--mem` in the `#SBATCH` lines of the Slurm script that starts the job. The number is the highest
     peak that `dsconfig memory --host` estimates. It includes torch's rounding of pinned memory to powers of two, but
-    not what depends on the script, such as how it builds the model. A host runs `gpus-per-node` ranks, 8 by default,
+    not what depends on the script, such as how it builds the model. A node runs `gpus-per-node` ranks, 8 by default,
     or those of the Slurm script.
 
     Bad, world size 8, host memory 64GiB:
@@ -73,11 +73,11 @@ def host_memory_exceeded(ctx: Context) -> Iterator[Finding]:
             f" ({reasons})"
         ] = None
     if verdict == "does not fit":
-        ranks, needed = _ranks_per_host(ctx), estimate.lower_bound("host")
+        ranks, needed = _ranks_per_node(ctx), estimate.lower_bound("host")
         yield ctx.at(
             _key_with_most_host_memory(ctx),
-            f"full training of {trained_model(ctx).shown} needs up to {_format_gib(needed)} of host memory on a "
-            f"host with {ranks} of {ctx.world_size} ranks ({_format_gib(needed // ranks)} each), but the job may use"
+            f"training all parameters of {trained_model(ctx).shown} needs up to {_format_gib(needed)} of host memory"
+            f" on {_describe_node(ranks, ctx.world_size)} ({_format_gib(needed // ranks)} each), but the job may use"
             f" only {_format_gib(available)}",
             help="spread the ranks over more nodes, or offload to NVMe; `dsconfig memory` lists the"
             " allocations",
@@ -92,8 +92,17 @@ def _key_with_most_host_memory(ctx: Context) -> str:
     return offload_device_path(ctx, sections[0]) if sections else "zero_optimization.stage"
 
 
-def _ranks_per_host(ctx: Context) -> int:
-    """Return the number of ranks on each host."""
+def _describe_node(ranks: int, world_size: int) -> str:
+    """Describe a node by the number of ranks that it runs."""
+    if world_size == 1:
+        return "the node"
+    return (
+        f"a node that runs {f'all {ranks}' if ranks == world_size else f'{ranks} of the {world_size}'} ranks"
+    )
+
+
+def _ranks_per_node(ctx: Context) -> int:
+    """Return the number of ranks on each node."""
     return min(ctx.facts.gpus_per_node or _GPUS_PER_NODE, ctx.world_size or 1)
 
 
@@ -120,7 +129,7 @@ def _host_estimate(ctx: Context) -> Estimate:
         release_name(ctx.release),
         ctx.world_size or 1,
         sample,
-        _ranks_per_host(ctx),
+        _ranks_per_node(ctx),
         zero_init=ctx.consumer in HUGGING_FACE,
     )
     try:

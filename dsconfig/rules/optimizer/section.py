@@ -93,7 +93,7 @@ def optimizer_params_null(ctx: Context) -> Iterator[Finding]:
             else ": the optimizer uses its defaults"
             + (f", including a learning rate of {default:g}" if default is not None else "")
         ),
-        help="set it to an object with at least the learning rate",
+        help='set it to an object with at least the learning rate, such as `{"lr": 0.0001}`',
         effect="crashes" if crashes else "altered",
         fix=Fix("set `optimizer.params` to `{}`", (SetValue(("optimizer", "params"), {}),), safe=True),
     )
@@ -160,7 +160,7 @@ def optimizer_params_not_an_object(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             "optimizer.params",
             f"`optimizer.params` is {describe_value(params)} but DeepSpeed expects an object",
-            help="use an object with the arguments of the optimizer",
+            help='set it to an object with the arguments of the optimizer, such as `{"lr": 0.0001}`',
         )
 
 

@@ -95,7 +95,7 @@ def overlapping_buckets_of_gigabytes(ctx: Context) -> Iterator[Finding]:
             path,
             f"`reduce_bucket_size` is {size:,.0f}, and `overlap_comm` allocates two buckets: 2 × {size:,.0f}"
             f" × 2 bytes = {4 * size / 1e9:,.1f} GB of 16-bit gradients on each GPU",
-            help="set it to at most 500000000, the default",
+            help="set `reduce_bucket_size` to at most 500000000, the default",
             related=[("`overlap_comm` is set here", _OVERLAP)],
         )
 

@@ -78,7 +78,7 @@ def allgather_size_refused(ctx: Context) -> Iterator[Finding]:
             "allgather_size",
             f"`allgather_size` is {quote_value(size)}, but must be {describe_type(bucket.type)}: DeepSpeed reads it as"
             " `zero_optimization.allgather_bucket_size`",
-            help=f"use {describe_type(bucket.type)}, or write `zero_optimization` as an object",
+            help=f"use {describe_type(bucket.type)}, or set `zero_optimization` to an object",
             related=[("the boolean form of ZeRO is here", "zero_optimization")],
         )
 

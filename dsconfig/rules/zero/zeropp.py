@@ -54,7 +54,7 @@ def secondary_partition_not_a_divisor(ctx: Context) -> Iterator[Finding]:
             HPZ,
             f"`zero_hpz_partition_size` is {size}, which does not divide the {ranks} ranks "
             f"{format_remainder(ranks, size)}",
-            help=f"use {listed}, or another number of ranks",
+            help=f"set `zero_hpz_partition_size` to {listed}, or change the number of ranks",
         )
 
 

@@ -15,7 +15,7 @@ interface Offered extends QuickPickItem {
   readonly model: string;
 }
 
-/** Name of a model, or the path of its file in the server; undefined if none is chosen. */
+/** Name of a model, or the path to its file in the server; undefined if none is chosen. */
 export async function askModel(extension: Extension): Promise<string | undefined> {
   await extension.ready();
   const named = await namedModel(extension);
@@ -24,7 +24,7 @@ export async function askModel(extension: Extension): Promise<string | undefined
     ...(await ofWorkspace(extension)),
     ...MODELS.map((label) => ({ label, model: label })),
   ];
-  const chosen = await picked("Model: a name, or the path of its config.json", offered);
+  const chosen = await picked("Model: a name, or the path to its config.json", offered);
   return chosen && ("model" in chosen ? (chosen as Offered).model : chosen.label);
 }
 
