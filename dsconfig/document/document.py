@@ -72,7 +72,7 @@ class Document:
         self.is_data = is_data
         """Whether the document was created from a mapping rather than from text."""
         self.embedded_at = embedded_at
-        """The path to the config within the text, or None if the whole text is the config."""
+        """The path of the config within the text, or None if the whole text is the config."""
         self.reread: Callable[[str], Document] | None = None
         """Function that finds this config in an edited text of its program; raises `ValueError` if it is not there."""
         self.cell: NotebookCode | None = None

@@ -175,7 +175,7 @@ def _sibling_entries(node: TreeNode, member: ObjectMember) -> Json:
 
 
 class ConfigScope(NamedTuple):
-    """The path to the config in a document, and the release and consumer that apply to it."""
+    """The path of the config in a document, and the release and consumer that apply to it."""
 
     base: KeyPath
     release: int
