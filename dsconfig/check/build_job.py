@@ -233,6 +233,8 @@ def _add_programs_with_config(reader: ConsumerEvidence, config: Document) -> Con
         return reader
     is_program = config.is_in_program
     programs = (config.name,) if is_program else config_references.programs_naming_config(config.name)
+    if not programs:
+        return reader
     facts = RunFacts(_model_loaded_by_programs(programs, config.name), program_files=programs)
     return reader._replace(facts=reader.facts.complete_from(facts))
 

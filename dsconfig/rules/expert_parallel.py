@@ -295,7 +295,7 @@ def expert_parallel_of_size_one(ctx: Context) -> Iterator[Finding]:
 def _suggest_larger_sizes(ranks: int | None) -> str:
     """Suggest group sizes with fewer experts per rank; for a single rank, suggest disabling AutoEP."""
     if ranks is None:
-        return "set it to a number above 1 that divides both the number of experts and the number of ranks"
+        return "set it to a number greater than 1 that divides both the number of experts and the number of ranks"
     sizes = [size for size in divisors(ranks) if size > 1]
     if not sizes:
         return f"set `{EP}.enabled` to `false`; a single rank cannot share experts"

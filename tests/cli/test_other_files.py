@@ -29,7 +29,7 @@ FILES = {
     "README.md": (f"Use\n\n{{{DICT}}}\n", "a text for people"),
     "log.jsonl": ('{"zero_optimization": {}}\n{"zero_optimization": {}}\n', "a file of many JSON values"),
     "NOTES": ("zero_optimization is on\nfp16: later\n", "a text without a JSON object"),
-    "job.zsh": ("deepspeed train.py\n", "a script"),
+    "job.zsh": ("deepspeed train.py\n", "a shell script whose commands name no config"),
     "eval": ("#!/bin/bash\npython eval.py\n", "a script"),
     "eval.sh": ("python eval.py\n", "a shell script whose commands name no config"),
     "config.json": ('{"model_type": "llama", "hidden_size": 64}', "the `config.json` of a model"),

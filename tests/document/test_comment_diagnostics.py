@@ -30,4 +30,4 @@ def test_a_comment_behind_an_unclosed_bracket_is_recorded_once() -> None:
     (finding,) = (
         f for f in dsconfig.check('{"a": [0, 0 # why', consumer="lightning") if "comment" in f.message
     )
-    assert finding.message.startswith("a comment: ")
+    assert finding.message.startswith("the file has a comment: ")

@@ -203,10 +203,14 @@ def test_an_edit_changes_what_it_means_and_nothing_else(
     assert new.value() == apply_operations_to_value(json.loads(json.dumps(CONFIG)), [operation])
 
 
-def test_nothing_is_added_to_a_call_of_dict() -> None:
+def test_a_call_of_dict_keeps_its_syntax() -> None:
     document = only("ds_config = dict(fp16=dict(enabled=True))").document
+    assert (
+        apply_operations(document, [SetValue(("fp16", "loss_scale"), 0)]).text
+        == "ds_config = dict(fp16=dict(enabled=True, loss_scale=0))"
+    )
     with pytest.raises(EditError):
-        edits_for_fix(document, Fix("", (SetValue(("fp16", "loss_scale"), 0),)))
+        edits_for_fix(document, Fix("", (SetValue(("fp16", "not-a-name"), 0),)))
     assert (
         apply_operations(document, [RenameKey(("fp16", "enabled"), "on")]).text
         == "ds_config = dict(fp16=dict(on=True))"

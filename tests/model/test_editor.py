@@ -84,4 +84,4 @@ def test_the_signature_names_every_argument(server: LanguageServer) -> None:
     (signature,) = ask(server, "signatureHelp", "\n\nZeroOptimization(")["signatures"]
     names = [parameter["label"].partition(":")[0] for parameter in signature["parameters"]]
     assert names == ["*", *dsconfig.ZeroOptimization.model_fields]
-    assert "Shard training state" in signature["documentation"]["value"]
+    assert "Shards the training state" in signature["documentation"]["value"]

@@ -126,7 +126,7 @@ def test_indivisible_names_near_batches_and_sizes() -> None:
             "DSC206",
             '`train_batch_size` is a string, `"auto"`, but DeepSpeed expects a number',
         ),
-        ({TRAIN: 8, STEPS: 0}, "DSC205", "`gradient_accumulation_steps` is `0`, and DeepSpeed divides"),
+        ({TRAIN: 8, STEPS: 0}, "DSC205", "`gradient_accumulation_steps` is `0`, but DeepSpeed divides"),
         ({TRAIN: -8}, "DSC204", "`train_batch_size` is `-8`, but must be positive"),
         ({MICRO: []}, "DSC206", "is a list"),
         ({TRAIN: 1}, "DSC203", "`train_batch_size` 1 is not divisible by 8 (world size)"),
