@@ -357,8 +357,8 @@ _CONFLICTS = (
         "0.19.7",
         lambda ctx: _autoep_value(ctx, "comm_max_tokens_per_rank") == 0,
         "needs `comm_max_tokens_per_rank`, but it is {}",
-        "set `comm_max_tokens_per_rank` to `train_micro_batch_size_per_gpu` × the length of the longest padded"
-        " sequence",
+        "set `comm_max_tokens_per_rank` to a positive integer: `train_micro_batch_size_per_gpu` × the length of"
+        " the longest padded sequence",
         f"{EP}.comm_max_tokens_per_rank",
     ),
     _OptionConflict(

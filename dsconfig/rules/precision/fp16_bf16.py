@@ -286,7 +286,7 @@ def amp_with_partner(ctx: Context) -> Iterator[Finding]:
     yield ctx.at(
         "amp.enabled",
         f"`amp` does not work with {partner}, but both are enabled",
-        help="remove `amp`, and use `fp16` or `bf16` instead; DeepSpeed 0.19.8 removed `amp`",
+        help="remove `amp`: `fp16` and `bf16` have none of these limits, and DeepSpeed 0.19.8 removed `amp`",
         related=related,
         fix=remove_key(("amp",)),
     )
