@@ -73,7 +73,6 @@ class _TrainingArgumentsClass(NamedTuple):
     name: str
     defaults: Mapping[str, Json]
     changed: frozenset[str] = frozenset()
-    is_stock: bool = False
     base: str = ""
     """Class of Transformers or TRL from which the program derives it, or an empty string."""
 
@@ -421,7 +420,7 @@ class ProgramModules:
             class_module, defined = self.classes[name]
             return self._resolve_class_in_module(class_module, defined, depth)
         if name in _TRANSFORMERS_CLASSES:
-            return _TrainingArgumentsClass(name, {}, is_stock=True)
+            return _TrainingArgumentsClass(name, {})
         if training_args.is_trl_config_class(name):
             return _TrainingArgumentsClass(name, training_args.trl_defaults(name, self.version))
         is_library = package.partition(".")[0] in ("transformers", "trl")

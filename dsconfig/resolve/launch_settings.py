@@ -441,13 +441,13 @@ def _settings_of(job: LaunchedJob) -> LaunchSettings:
     if code.trainer and not data.keys() & set(METHODS):
         data[METHODS[1]] = TRL_METHODS[code.trainer]
     trl_class = code.trl_class if is_trl_config_class(code.trl_class) else ""
+    uses_trl = program == "TRL" or bool(trl_class)
+    trl = consumer_version("trl", launch) if uses_trl else None
+    trl_version = trl and trl[0]
     assumed_defaults = tuple[UnmodeledSetting, ...]()
-    if program == "TRL" or trl_class:
+    if uses_trl:
         trl_class = trl_class or TRL_CLASSES.get(str(flags.get("SCRIPT")), "")
-        version = consumer_version("trl", launch)
-        data, assumed_defaults = add_default_arguments_of_trl(
-            data, trl_class, version and version[0], {*code.unknown, *(key for key in LENGTH if key in data)}
-        )
+        data, assumed_defaults = add_default_arguments_of_trl(data, trl_class, trl_version, code.unknown)
     length = next(
         (
             size
@@ -461,13 +461,10 @@ def _settings_of(job: LaunchedJob) -> LaunchSettings:
     words = (data.get(key) for key in ("flash_attn", "attn_implementation", "attn_impl"))
     attention = next((ATTENTION[word] for word in words if isinstance(word, str) and word in ATTENTION), None)
     selected = selected_method(data)
-    kernels = requested_kernels(data, selected.trainer, "TRL" if trl_class else program)
+    kernels = requested_kernels(data, selected.trainer, "TRL" if uses_trl else program)
     assumed_loss = tuple[UnmodeledSetting, ...]()
-    if program == "TRL" or trl_class:
-        trl_version = consumer_version("trl", launch)
-        kernels, assumed_loss = add_default_loss_of_trl(
-            kernels, data, selected.trainer, trl_version and trl_version[0]
-        )
+    if uses_trl:
+        kernels, assumed_loss = add_default_loss_of_trl(kernels, data, selected.trainer, trl_version)
     adapter = _lora_settings(data, program)
     return LaunchSettings(
         name,
@@ -482,7 +479,7 @@ def _settings_of(job: LaunchedJob) -> LaunchSettings:
         tuple(unmodeled_optimizer(data, f" in {name}")),
         kernels=kernels,
         assumed_inputs=(*assumed_loss, *assumed_defaults),
-        method=selected._replace(casts_logits=_casts_logits(program, launch, uses_trl=bool(trl_class))),
+        method=selected._replace(casts_logits=_casts_logits(program, trl_version)),
         quantization=requested_quantization(data),
         composite=composite_training(data, program),
         packing=packs_sequences(data),
@@ -493,10 +490,9 @@ def _settings_of(job: LaunchedJob) -> LaunchSettings:
     )
 
 
-def _casts_logits(program: str, launch: str, *, uses_trl: bool) -> bool:
+def _casts_logits(program: str, trl_version: str | None) -> bool:
     """Return whether DPO casts all logits to fp32 (`concatenated_forward`)."""
-    version = consumer_version("trl", launch) if program == "TRL" or uses_trl else None
-    return program == "LLaMA-Factory" or (version is not None and version_tuple(version[0]) < (0, 7, 5))
+    return program == "LLaMA-Factory" or (trl_version is not None and version_tuple(trl_version) < (0, 7, 5))
 
 
 def _settings_decided_at_run_time(unknown: Mapping[str, str]) -> Iterator[UnmodeledSetting]:

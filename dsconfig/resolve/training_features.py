@@ -143,16 +143,17 @@ TRL_CLASSES = {
 
 
 def add_default_arguments_of_trl(
-    data: Mapping[str, Json], trl_class: str, version: str | None, given: Collection[str]
+    data: Mapping[str, Json], trl_class: str, version: str | None, unknown: Collection[str]
 ) -> tuple[JsonObject, tuple[UnmodeledSetting, ...]]:
     """Add the defaults of TRL that decide memory, and the setting that would decide them if unknown.
 
-    `version` is that of TRL, None if unknown. `given` are arguments that the job sets, to whatever value.
+    `version` is that of TRL, None if unknown. `unknown` are arguments that the job sets to an unknown value.
     """
+    given = data.keys() | set(unknown)
     defaults = trl_memory_defaults(trl_class, version)
     if not _LENGTHS_OF_TRL.isdisjoint(given):
         defaults.pop("max_length", None)
-    defaults = {key: value for key, value in defaults.items() if key not in given and key not in data}
+    defaults = {key: value for key, value in defaults.items() if key not in given}
     if version is not None or "gradient_checkpointing" not in defaults:
         return {**defaults, **data}, ()
     text = f"before {TRL_CHECKPOINTS_SINCE}, activations are not checkpointed by default"

@@ -112,7 +112,7 @@ def test_an_unrelated_error_is_not_known(text: str) -> None:
 
 
 TRACEBACK = """Traceback (most recent call last):
-  File "/work/train.py", line 7, in <module>
+  File "/srv/train.py", line 7, in <module>
     engine, *_ = deepspeed.initialize(model=model, config="ds_config.json")
   File "/usr/lib/python3/site-packages/accelerate/utils/dataclasses.py", line 925, in __post_init__
     raise ValueError(
