@@ -8,7 +8,6 @@ differs, or if a fix leaves a program that Python does not parse.
 from __future__ import annotations
 
 import argparse
-import ast
 import json
 import keyword
 import os
@@ -19,12 +18,12 @@ from pathlib import Path
 from random import Random
 from typing import Any, TypeAlias
 
-from dsconfig import check, fix
 from dsconfig.job.consumers import INFERENCE
 from tests.parity import environment
 from tests.parity.generators.case import Case
 from tests.parity.generators.inference import generate
 from tests.parity.judges import compare, judging
+from tests.parity.judges.programs import check_and_fix_programs
 from tests.parity.literals import VARIATIONS
 
 Variation: TypeAlias = "Callable[[dict[str, Any], Random], str]"
@@ -132,22 +131,8 @@ def compare_programs(
     """Both verdicts on each program, and the programs that a fix broke."""
     cases = list(programs(release, count, seed))
     verdicts = judging.judge(release, cases, program="inference_calls_judge.py")
-    outcomes, broken = [], []
-    for number, case in enumerate(cases):
-        path = folder / f"serve_{number}.py"
-        path.write_text(case.text or "")
-
-        def check_program(_: object, path: Path = path, **options: Any) -> object:
-            return check(path, **options)
-
-        outcomes.append(compare.outcome(release, case, verdicts[case.id], check_program, INFERENCE))
-        fixed = fix(path, target=release, unsafe=True)
-        try:
-            ast.parse(fixed.text)
-        except SyntaxError as error:
-            broken.append(f"{path.name}: {error}")
-        path.unlink()
-    return outcomes, broken
+    written = ((case, case.text or "") for case in cases)
+    return check_and_fix_programs(release, written, verdicts, folder, INFERENCE)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -8,7 +8,6 @@ differs, or if a fix leaves a program that Python does not parse.
 from __future__ import annotations
 
 import argparse
-import ast
 import json
 import os
 import sys
@@ -18,11 +17,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from dsconfig import check, fix
 from tests.parity import environment
 from tests.parity.generators.case import Case
 from tests.parity.generators.cases import generate
 from tests.parity.judges import compare, judging
+from tests.parity.judges.programs import check_and_fix_programs
 
 CALL = "import deepspeed\nengine, *_ = deepspeed.initialize(model=net, model_parameters=parameters, config=ds_config)\n"
 
@@ -105,22 +104,9 @@ def compare_programs(
     """Both verdicts on each program, and the programs that a fix broke."""
     cases = list(dict_cases(release, count, seed))
     verdicts = judging.judge(release, cases)
-    rng, outcomes, broken = Random(seed), [], []
-    for number, case in enumerate(cases):
-        path = folder / f"train_{number}.py"
-        path.write_text(write_program(case.config, rng))
-
-        def check_program(_: object, path: Path = path, **options: Any) -> object:
-            return check(path, **options)
-
-        outcomes.append(compare.outcome(release, case, verdicts[case.id], check_program))
-        fixed = fix(path, target=release, world_size=case.world_size, unsafe=True)
-        try:
-            ast.parse(fixed.text)
-        except SyntaxError as error:
-            broken.append(f"{path.name}: {error}")
-        path.unlink()
-    return outcomes, broken
+    rng = Random(seed)
+    programs = ((case, write_program(case.config, rng)) for case in cases)
+    return check_and_fix_programs(release, programs, verdicts, folder)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
