@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 # Sizes from the published `config.json` files; only keys that affect memory.
 
 
-def _text(
+def decoder_config(
     kind: str,
     hidden: int,
     layers: int,
@@ -22,9 +22,18 @@ def _text(
     vocab: int,
     **more: Json,
 ) -> dict[str, Json]:
-    sizes: dict[str, Json] = {"hidden_size": hidden, "num_hidden_layers": layers, "vocab_size": vocab}
-    sizes |= {"intermediate_size": intermediate, "num_attention_heads": heads}
-    return {"model_type": kind, "num_key_value_heads": kv_heads, "rms_norm_eps": 1e-6} | sizes | more
+    """Return the keys of a decoder's `config.json` that have its sizes."""
+    sizes: dict[str, Json] = {
+        "hidden_size": hidden,
+        "num_hidden_layers": layers,
+        "intermediate_size": intermediate,
+    }
+    sizes |= {"num_attention_heads": heads, "num_key_value_heads": kv_heads, "vocab_size": vocab}
+    return {"model_type": kind} | sizes | more
+
+
+def _text(kind: str, *sizes: int, **more: Json) -> dict[str, Json]:
+    return decoder_config(kind, *sizes, rms_norm_eps=1e-6, **more)
 
 
 def _qwen2_vl(*sizes: int, tied: bool = False) -> Mapping[str, Json]:

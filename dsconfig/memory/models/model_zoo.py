@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from dsconfig.memory.models.architecture import Architecture
-from dsconfig.memory.models.composite_model_zoo import COMPOSITE_CONFIGS
+from dsconfig.memory.models.composite_model_zoo import COMPOSITE_CONFIGS, decoder_config
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json
@@ -16,27 +16,8 @@ if TYPE_CHECKING:
 # Sizes from the published `config.json` files; only keys that affect memory.
 
 
-def _decoder_config(
-    kind: str,
-    hidden: int,
-    layers: int,
-    intermediate: int,
-    heads: int,
-    kv_heads: int,
-    vocab: int,
-    **more: Json,
-) -> Mapping[str, Json]:
-    sizes: dict[str, Json] = {
-        "hidden_size": hidden,
-        "num_hidden_layers": layers,
-        "intermediate_size": intermediate,
-    }
-    sizes |= {"num_attention_heads": heads, "num_key_value_heads": kv_heads, "vocab_size": vocab}
-    return {"model_type": kind} | sizes | more
-
-
 def _tied_decoder_config(kind: str, *sizes: int, **more: Json) -> Mapping[str, Json]:
-    return {**_decoder_config(kind, *sizes, **more), "tie_word_embeddings": True}
+    return {**decoder_config(kind, *sizes, **more), "tie_word_embeddings": True}
 
 
 def _expert_keys(count: int, chosen: int, wide: int) -> dict[str, Json]:
@@ -74,55 +55,55 @@ def _vit_config(hidden: int, layers: int, wide: int, heads: int) -> Mapping[str,
 
 
 LLAMAS = {
-    "llama-1-30b": _decoder_config("llama", 6656, 60, 17920, 52, 52, 32_000),
-    "llama-1-65b": _decoder_config("llama", 8192, 80, 22016, 64, 64, 32_000),
-    "llama-2-7b": _decoder_config("llama", 4096, 32, 11008, 32, 32, 32_000),
-    "llama-2-13b": _decoder_config("llama", 5120, 40, 13824, 40, 40, 32_000),
-    "llama-2-70b": _decoder_config("llama", 8192, 80, 28672, 64, 8, 32_000),
-    "llama-3-8b": _decoder_config("llama", 4096, 32, 14336, 32, 8, 128_256),
-    "llama-3-70b": _decoder_config("llama", 8192, 80, 28672, 64, 8, 128_256),
-    "llama-3.1-405b": _decoder_config("llama", 16384, 126, 53248, 128, 8, 128_256),
+    "llama-1-30b": decoder_config("llama", 6656, 60, 17920, 52, 52, 32_000),
+    "llama-1-65b": decoder_config("llama", 8192, 80, 22016, 64, 64, 32_000),
+    "llama-2-7b": decoder_config("llama", 4096, 32, 11008, 32, 32, 32_000),
+    "llama-2-13b": decoder_config("llama", 5120, 40, 13824, 40, 40, 32_000),
+    "llama-2-70b": decoder_config("llama", 8192, 80, 28672, 64, 8, 32_000),
+    "llama-3-8b": decoder_config("llama", 4096, 32, 14336, 32, 8, 128_256),
+    "llama-3-70b": decoder_config("llama", 8192, 80, 28672, 64, 8, 128_256),
+    "llama-3.1-405b": decoder_config("llama", 16384, 126, 53248, 128, 8, 128_256),
     "llama-3.2-1b": _tied_decoder_config("llama", 2048, 16, 8192, 32, 8, 128_256),
     "llama-3.2-3b": _tied_decoder_config("llama", 3072, 28, 8192, 24, 8, 128_256),
-    "codellama-7b": _decoder_config("llama", 4096, 32, 11008, 32, 32, 32_016),
-    "codellama-13b": _decoder_config("llama", 5120, 40, 13824, 40, 40, 32_016),
-    "codellama-34b": _decoder_config("llama", 8192, 48, 22016, 64, 8, 32_000),
-    "tinyllama-1.1b": _decoder_config("llama", 2048, 22, 5632, 32, 4, 32_000),
-    "yi-6b": _decoder_config("llama", 4096, 32, 11008, 32, 4, 64_000),
-    "yi-34b": _decoder_config("llama", 7168, 60, 20480, 56, 8, 64_000),
+    "codellama-7b": decoder_config("llama", 4096, 32, 11008, 32, 32, 32_016),
+    "codellama-13b": decoder_config("llama", 5120, 40, 13824, 40, 40, 32_016),
+    "codellama-34b": decoder_config("llama", 8192, 48, 22016, 64, 8, 32_000),
+    "tinyllama-1.1b": decoder_config("llama", 2048, 22, 5632, 32, 4, 32_000),
+    "yi-6b": decoder_config("llama", 4096, 32, 11008, 32, 4, 64_000),
+    "yi-34b": decoder_config("llama", 7168, 60, 20480, 56, 8, 64_000),
     "smollm2-135m": _tied_decoder_config("llama", 576, 30, 1536, 9, 3, 49_152),
     "smollm2-360m": _tied_decoder_config("llama", 960, 32, 2560, 15, 5, 49_152),
     "smollm2-1.7b": _tied_decoder_config("llama", 2048, 24, 8192, 32, 32, 49_152),
 }
 MISTRALS = {
-    "mistral-7b": _decoder_config("mistral", 4096, 32, 14336, 32, 8, 32_000, sliding_window=4096),
-    "mistral-7b-v0.2": _decoder_config("mistral", 4096, 32, 14336, 32, 8, 32_000, sliding_window=None),
-    "mistral-7b-v0.3": _decoder_config("mistral", 4096, 32, 14336, 32, 8, 32_768, sliding_window=None),
-    "mistral-nemo": _decoder_config(
+    "mistral-7b": decoder_config("mistral", 4096, 32, 14336, 32, 8, 32_000, sliding_window=4096),
+    "mistral-7b-v0.2": decoder_config("mistral", 4096, 32, 14336, 32, 8, 32_000, sliding_window=None),
+    "mistral-7b-v0.3": decoder_config("mistral", 4096, 32, 14336, 32, 8, 32_768, sliding_window=None),
+    "mistral-nemo": decoder_config(
         "mistral", 5120, 40, 14336, 32, 8, 131_072, head_dim=128, sliding_window=None
     ),
-    "mistral-small-24b": _decoder_config(
+    "mistral-small-24b": decoder_config(
         "mistral", 5120, 40, 32768, 32, 8, 131_072, head_dim=128, sliding_window=None
     ),
-    "mistral-large-2407": _decoder_config("mistral", 12288, 88, 28672, 96, 8, 32_768, sliding_window=None),
-    "mixtral-8x7b": _decoder_config("mixtral", 4096, 32, 14336, 32, 8, 32_000),
-    "mixtral-8x22b": _decoder_config("mixtral", 6144, 56, 16384, 48, 8, 32_768),
+    "mistral-large-2407": decoder_config("mistral", 12288, 88, 28672, 96, 8, 32_768, sliding_window=None),
+    "mixtral-8x7b": decoder_config("mixtral", 4096, 32, 14336, 32, 8, 32_000),
+    "mixtral-8x22b": decoder_config("mixtral", 6144, 56, 16384, 48, 8, 32_768),
 }
 QWENS = {
     "qwen2.5-0.5b": _tied_decoder_config("qwen2", 896, 24, 4864, 14, 2, 151_936),
     "qwen2.5-1.5b": _tied_decoder_config("qwen2", 1536, 28, 8960, 12, 2, 151_936),
     "qwen2.5-3b": _tied_decoder_config("qwen2", 2048, 36, 11008, 16, 2, 151_936),
-    "qwen2.5-7b": _decoder_config("qwen2", 3584, 28, 18944, 28, 4, 152_064),
-    "qwen2.5-14b": _decoder_config("qwen2", 5120, 48, 13824, 40, 8, 152_064),
-    "qwen2.5-32b": _decoder_config("qwen2", 5120, 64, 27648, 40, 8, 152_064),
-    "qwen2.5-72b": _decoder_config("qwen2", 8192, 80, 29568, 64, 8, 152_064),
+    "qwen2.5-7b": decoder_config("qwen2", 3584, 28, 18944, 28, 4, 152_064),
+    "qwen2.5-14b": decoder_config("qwen2", 5120, 48, 13824, 40, 8, 152_064),
+    "qwen2.5-32b": decoder_config("qwen2", 5120, 64, 27648, 40, 8, 152_064),
+    "qwen2.5-72b": decoder_config("qwen2", 8192, 80, 29568, 64, 8, 152_064),
     "qwen3-0.6b": _tied_decoder_config("qwen3", 1024, 28, 3072, 16, 8, 151_936),
     "qwen3-1.7b": _tied_decoder_config("qwen3", 2048, 28, 6144, 16, 8, 151_936),
     "qwen3-4b": _tied_decoder_config("qwen3", 2560, 36, 9728, 32, 8, 151_936),
-    "qwen3-8b": _decoder_config("qwen3", 4096, 36, 12288, 32, 8, 151_936),
-    "qwen3-14b": _decoder_config("qwen3", 5120, 40, 17408, 40, 8, 151_936),
-    "qwen3-32b": _decoder_config("qwen3", 5120, 64, 25600, 64, 8, 151_936),
-    "qwen1.5-moe-a2.7b": _decoder_config(
+    "qwen3-8b": decoder_config("qwen3", 4096, 36, 12288, 32, 8, 151_936),
+    "qwen3-14b": decoder_config("qwen3", 5120, 40, 17408, 40, 8, 151_936),
+    "qwen3-32b": decoder_config("qwen3", 5120, 64, 25600, 64, 8, 151_936),
+    "qwen1.5-moe-a2.7b": decoder_config(
         "qwen2_moe",
         2048,
         24,
@@ -133,7 +114,7 @@ QWENS = {
         shared_expert_intermediate_size=5632,
         **_expert_keys(60, 4, 1408),
     ),
-    "qwen2-57b-a14b": _decoder_config(
+    "qwen2-57b-a14b": decoder_config(
         "qwen2_moe",
         3584,
         28,
@@ -144,38 +125,38 @@ QWENS = {
         shared_expert_intermediate_size=20480,
         **_expert_keys(64, 8, 2560),
     ),
-    "qwen3-30b-a3b": _decoder_config(
+    "qwen3-30b-a3b": decoder_config(
         "qwen3_moe", 2048, 48, 6144, 32, 4, 151_936, head_dim=128, **_expert_keys(128, 8, 768)
     ),
-    "qwen3-235b-a22b": _decoder_config(
+    "qwen3-235b-a22b": decoder_config(
         "qwen3_moe", 4096, 94, 12288, 64, 4, 151_936, head_dim=128, **_expert_keys(128, 8, 1536)
     ),
-    "qwen3-coder-480b-a35b": _decoder_config(
+    "qwen3-coder-480b-a35b": decoder_config(
         "qwen3_moe", 6144, 62, 8192, 96, 8, 151_936, head_dim=128, **_expert_keys(160, 8, 2560)
     ),
 }
 GEMMAS = {
-    "gemma-2b": _decoder_config("gemma", 2048, 18, 16384, 8, 1, 256_000),
-    "gemma-7b": _decoder_config("gemma", 3072, 28, 24576, 16, 16, 256_000),
-    "gemma-2-2b": _decoder_config("gemma2", 2304, 26, 9216, 8, 4, 256_000),
-    "gemma-2-9b": _decoder_config("gemma2", 3584, 42, 14336, 16, 8, 256_000),
-    "gemma-2-27b": _decoder_config("gemma2", 4608, 46, 36864, 32, 16, 256_000, head_dim=128),
-    "gemma-3-270m": _decoder_config("gemma3_text", 640, 18, 2048, 4, 1, 262_144, sliding_window=512),
-    "gemma-3-1b": _decoder_config("gemma3_text", 1152, 26, 6912, 4, 1, 262_144, sliding_window=512),
+    "gemma-2b": decoder_config("gemma", 2048, 18, 16384, 8, 1, 256_000),
+    "gemma-7b": decoder_config("gemma", 3072, 28, 24576, 16, 16, 256_000),
+    "gemma-2-2b": decoder_config("gemma2", 2304, 26, 9216, 8, 4, 256_000),
+    "gemma-2-9b": decoder_config("gemma2", 3584, 42, 14336, 16, 8, 256_000),
+    "gemma-2-27b": decoder_config("gemma2", 4608, 46, 36864, 32, 16, 256_000, head_dim=128),
+    "gemma-3-270m": decoder_config("gemma3_text", 640, 18, 2048, 4, 1, 262_144, sliding_window=512),
+    "gemma-3-1b": decoder_config("gemma3_text", 1152, 26, 6912, 4, 1, 262_144, sliding_window=512),
 }
 OTHERS = {
-    "phi-3-mini-4k": _decoder_config("phi3", 3072, 32, 8192, 32, 32, 32_064, sliding_window=2047),
-    "phi-3-mini-128k": _decoder_config("phi3", 3072, 32, 8192, 32, 32, 32_064, sliding_window=262_144),
-    "phi-3-medium-4k": _decoder_config("phi3", 5120, 40, 17920, 40, 10, 32_064, sliding_window=2047),
-    "phi-3-medium-128k": _decoder_config("phi3", 5120, 40, 17920, 40, 10, 32_064, sliding_window=131_072),
-    "phi-4": _decoder_config("phi3", 5120, 40, 17920, 40, 10, 100_352),
+    "phi-3-mini-4k": decoder_config("phi3", 3072, 32, 8192, 32, 32, 32_064, sliding_window=2047),
+    "phi-3-mini-128k": decoder_config("phi3", 3072, 32, 8192, 32, 32, 32_064, sliding_window=262_144),
+    "phi-3-medium-4k": decoder_config("phi3", 5120, 40, 17920, 40, 10, 32_064, sliding_window=2047),
+    "phi-3-medium-128k": decoder_config("phi3", 5120, 40, 17920, 40, 10, 32_064, sliding_window=131_072),
+    "phi-4": decoder_config("phi3", 5120, 40, 17920, 40, 10, 100_352),
     "phi-4-mini": _tied_decoder_config(
         "phi3", 3072, 32, 8192, 24, 8, 200_064, sliding_window=262_144, partial_rotary_factor=0.75
     ),
-    "olmo-2-1b": _decoder_config("olmo2", 2048, 16, 8192, 16, 16, 100_352),
-    "olmo-2-7b": _decoder_config("olmo2", 4096, 32, 11008, 32, 32, 100_352),
-    "olmo-2-13b": _decoder_config("olmo2", 5120, 40, 13824, 40, 40, 100_352),
-    "olmo-2-32b": _decoder_config("olmo2", 5120, 64, 27648, 40, 8, 100_352),
+    "olmo-2-1b": decoder_config("olmo2", 2048, 16, 8192, 16, 16, 100_352),
+    "olmo-2-7b": decoder_config("olmo2", 4096, 32, 11008, 32, 32, 100_352),
+    "olmo-2-13b": decoder_config("olmo2", 5120, 40, 13824, 40, 40, 100_352),
+    "olmo-2-32b": decoder_config("olmo2", 5120, 64, 27648, 40, 8, 100_352),
     "gpt2": _gpt2_config(768, 12, 12),
     "gpt2-medium": _gpt2_config(1024, 24, 16),
     "gpt2-large": _gpt2_config(1280, 36, 20),
