@@ -244,12 +244,13 @@ def _model_loaded_by_programs(programs: tuple[str, ...], config: str) -> NamedMo
     from dsconfig.launch.memory_arguments_in_code import MODEL, memory_arguments_of_program
     from dsconfig.launch.training_arguments import is_hub_name
 
-    read = [memory_arguments_of_program(program, config) for program in programs]
-    names = {code.overrides.get(MODEL) for code in read if code.loaded_at}
+    read = (memory_arguments_of_program(program, config) for program in programs)
+    loads = [code for code in read if code.loaded_at]
+    names = {code.overrides[MODEL] for code in loads}
     name = names.pop() if len(names) == 1 else None
     if not isinstance(name, str) or not is_hub_name(name):
         return None
-    return NamedModel(name, f"which {read[0].loaded_at} loads", "launch file")
+    return NamedModel(name, f"which {loads[0].loaded_at} loads", "launch file")
 
 
 def _detect_consumer(located: LocatedConfig) -> ConsumerEvidence:

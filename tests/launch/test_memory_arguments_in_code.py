@@ -249,3 +249,11 @@ def test_defaults_of_trl_apply(empty_repository: Path, version: str, checkpoints
     assumptions = " ".join(dsconfig.memory("run.sh").assumptions)
     assert ("activations are checkpointed per layer" in assumptions) is checkpoints
     assert f"× {length} tokens" in assumptions
+
+
+def test_the_program_that_loads_the_model_is_named(empty_repository: Path) -> None:
+    read_program(TRAINER)
+    Path("run.sh").unlink()
+    Path("evaluate.py").write_text('ARGUMENTS = TrainingArguments("out", deepspeed="ds.json")\n')
+    model = dsconfig.check("ds.json").reader.facts.model
+    assert str(model) == "Qwen/Qwen2.5-7B, which train.py:7 loads"
